@@ -1,0 +1,184 @@
+"""From a config to the functions of a run. Strings end here."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from absl import logging
+from ml_collections import ConfigDict
+
+from jaxroll import (
+  environments,
+  evaluate,
+  models,
+  parallel,
+  recipe,
+  rollout,
+  train,
+  types,
+)
+
+
+def task(config: ConfigDict) -> types.Task:
+  """The task that `config.name` names, with the other fields as arguments."""
+  arguments = config.to_dict()
+  name = arguments.pop("name")
+  if name not in environments.__all__:
+    raise ValueError(
+      f"task.name={name!r}: must be one of {environments.__all__}"
+    )
+  try:
+    return getattr(environments, name)(**arguments)
+  except TypeError as error:
+    raise ValueError(
+      f"task.{name} does not take these fields: {error}"
+    ) from error
+
+
+def policy(config: ConfigDict, vocab_size: int) -> types.Policy:
+  """The transformer that `config.model` describes."""
+  return models.policy(models.Config(vocab_size=vocab_size, **config.to_dict()))
+
+
+def check(config: ConfigDict) -> None:
+  """Refuses numbers that no run can have.
+
+  Raises:
+    ValueError: naming each with its value.
+  """
+  names = ("steps", "prompts", "rollouts", "slots", "micro_rows", "epochs")
+  names += ("minibatches", "eval_every", "checkpoint_every")
+  wrong = [f"{name}={config[name]}" for name in names if config[name] < 1]
+  if wrong:
+    raise ValueError(f"{', '.join(wrong)}: must be at least 1")
+  if config.warm_start.steps < 0:
+    raise ValueError(f"warm_start.steps={config.warm_start.steps}: at least 0")
+
+
+def sizes(config: ConfigDict, of: types.Task) -> types.Sizes:
+  """The static sizes of a step."""
+  return types.Sizes(
+    num_ids=len(of.grade),
+    prompts=config.prompts,
+    rows=config.rollouts,
+    prompt_length=of.prompt_length,
+    response_length=of.response_length,
+  )
+
+
+def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
+  """The recipe with the config's replacements."""
+  made = recipe.resolve(f"recipes.{config.recipe}")(run_sizes)
+  made = made._replace(epochs=config.epochs, minibatches=config.minibatches)
+  if config.select:
+    made = made._replace(select=(recipe.resolve(config.select),))
+  if config.advantage:
+    made = made._replace(advantage=(recipe.resolve(config.advantage),))
+  first, *others = made.losses
+  if config.objective:
+    first = first._replace(fn=recipe.resolve(config.objective))
+  if config.aggregate:
+    aggregate = recipe.resolve(f"objective.aggregate.{config.aggregate}")
+    if config.aggregate == "constant_length":
+      aggregate = functools.partial(aggregate, length=run_sizes.response_length)
+    first = first._replace(aggregate=aggregate)
+  made = made._replace(losses=(first, *others))
+  recipe.check(made)
+  return made
+
+
+def settings(config: ConfigDict, of: types.Task) -> train.Settings:
+  """What may change without compiling: sampler, stops, limit."""
+  return train.Settings(
+    rollout.sampler(
+      config.temperature,
+      config.top_k or None,
+      config.top_p if config.top_p != 1 else None,
+    ),
+    rollout.stops(of.stop_tokens),
+    jnp.int32(of.response_length),
+  )
+
+
+def mesh(config: ConfigDict) -> jax.sharding.Mesh | None:
+  """The mesh, or None on one device."""
+  made = parallel.make_mesh(config.data, config.fsdp, config.tensor)
+  return made if made.size > 1 else None
+
+
+_WARM_START = 2**31 - 2  # what its random numbers are for
+
+
+def warm_start(config, task, lm, state, rules):
+  """Supervised steps; the RL optimiser then starts anew."""
+  if not config.warm_start.steps:
+    return state
+  optimiser = train.adamw(
+    config.warm_start.learning_rate,
+    total_steps=config.warm_start.steps,
+    warmup_steps=min(20, config.warm_start.steps - 1),
+    final_scale=0.1,
+  )
+  supervised = jax.jit(
+    train.warm_start(
+      lm,
+      task,
+      optimiser,
+      rows=config.warm_start.rows,
+      steps=config.warm_start.steps,
+    )
+  )
+  policy = state.learners["policy"]
+  learner, loss = supervised(
+    policy.replace(opt_state=optimiser.init(policy.params)),
+    task.data,
+    jnp.asarray(task.train_pool, jnp.int32),
+    jax.random.fold_in(state.key, _WARM_START),
+  )
+  logging.info("warm start: loss %.3f -> %.3f", loss[0], loss[-20:].mean())
+  policy = policy.replace(params=learner.params)
+  frozen = {}
+  if rules.reference:
+    frozen["reference"] = jax.tree.map(jnp.copy, learner.params)
+  return state.replace(
+    learners=state.learners | {"policy": policy}, frozen=frozen
+  )
+
+
+def evaluation(config: ConfigDict, of: types.Task, lm, on):
+  """(params, data, settings, key) -> metrics of held-out prompts, samples."""
+  pool = of.eval_pool
+  number = min(config.eval_prompts, len(pool))
+  if number < 2 or not 1 <= config.eval_k:
+    raise ValueError(
+      f"eval_prompts={config.eval_prompts} of {len(pool)} in the task's "
+      f"evaluation pool, eval_k={config.eval_k}: at least 2 prompts and 1 row"
+    )
+  # Evenly through the pool, which is ordered by grade.
+  ids = pool[[place * len(pool) // number for place in range(number)]]
+  sample = evaluate.held_out(
+    lm,
+    of,
+    ids,
+    k=config.eval_k,
+    slots=4 * config.slots,
+    max_length=of.response_length,
+    mesh=on,
+  )
+  estimate_once = jax.jit(functools.partial(evaluate.pass_at_k, k=1))
+  estimate_all = jax.jit(functools.partial(evaluate.pass_at_k, k=config.eval_k))
+
+  def run(params, data, settings, key):
+    samples = sample(params, data, settings.sampler, settings.stops, key)
+    once = estimate_once(samples.correct, where=samples.scored)
+    some = estimate_all(samples.correct, where=samples.scored)
+    metrics = {
+      "eval/pass@1": once.mean,
+      "eval/pass@1_se": once.standard_error,
+      "eval/pass@k": some.mean,
+      "eval/pass@k_se": some.standard_error,
+      "eval_k": config.eval_k,
+    }
+    return metrics, samples
+
+  return run

@@ -1,0 +1,1 @@
+"""jaxroll: adaptive rollouts for RL post-training of language models."""

@@ -1,0 +1,290 @@
+"""What maps tokens to next-token logits? A decoder-only transformer.
+
+RMSNorm, rotary positions, grouped-query attention and SwiGLU, as in the Llama
+and Qwen families (Touvron et al. 2023, arXiv:2302.13971; Ainslie et al. 2023,
+arXiv:2305.13245; Su et al. 2021, arXiv:2104.09864; Shazeer 2020,
+arXiv:2002.05202). Layers are stacked under `nn.scan` for training; decoding
+runs them one by one, each with its own cache, so that a cache is updated in
+place instead of copied through a scan.
+
+Letters inside this folder: B rows, S queries, C keys, D embedding, F ffn,
+H heads, K kv heads, G = H / K, h head dim, L layers, V vocabulary.
+"""
+
+import dataclasses
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from jaxroll import types
+
+_REMAT = {
+  "none": None,
+  "full": jax.checkpoint_policies.nothing_saveable,
+  "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """Shape of a transformer.
+
+  Attributes:
+    vocab_size, embed, layers, heads, kv_heads, head_dim, ffn: sizes.
+    rope_theta: base of the rotary frequencies.
+    norm_eps: added to the mean square in RMSNorm.
+    qk_norm: RMSNorm on each query and key head (Qwen3).
+    qkv_bias: bias on the query, key and value projections (Qwen2).
+    tied_embedding: the output matrix is the embedding's transpose.
+    remat: "none", "full" or "dots": what the backward pass recomputes.
+    dtype: of activations; parameters are float32.
+  """
+
+  vocab_size: int
+  embed: int = 128
+  layers: int = 2
+  heads: int = 4
+  kv_heads: int = 2
+  head_dim: int = 32
+  ffn: int = 384
+  rope_theta: float = 10_000.0
+  norm_eps: float = 1e-6
+  qk_norm: bool = False
+  qkv_bias: bool = False
+  tied_embedding: bool = True
+  remat: str = "none"
+  dtype: str = "float32"
+
+  def __post_init__(self):
+    for name in (
+      "vocab_size",
+      "embed",
+      "layers",
+      "heads",
+      "kv_heads",
+      "head_dim",
+      "ffn",
+    ):
+      if getattr(self, name) < 1:
+        raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
+    if self.heads % self.kv_heads:
+      raise ValueError(
+        f"heads={self.heads} is not a multiple of kv_heads={self.kv_heads}"
+      )
+    if self.head_dim % 2:
+      raise ValueError(
+        f"head_dim={self.head_dim}: rotary positions need an even number"
+      )
+    if self.remat not in _REMAT:
+      raise ValueError(f"remat={self.remat!r}: one of {sorted(_REMAT)}")
+
+
+def rotate(x_BSnh, positions_BS, theta):
+  """Rotates the halves of each head by the position's angles."""
+  half = x_BSnh.shape[-1] // 2
+  freq_h = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+  angle = (
+    positions_BS.astype(jnp.float32)[..., None, None]
+    * freq_h[None, None, None, :]
+  )
+  cos, sin = jnp.cos(angle), jnp.sin(angle)
+  a, b = jnp.split(x_BSnh.astype(jnp.float32), 2, axis=-1)
+  turned = jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+  return turned.astype(x_BSnh.dtype)
+
+
+def attend(q_BSHh, k_BKCh, v_BKCh, query_positions, key_positions):
+  """Grouped-query attention: a key is visible iff its position is not later.
+
+  The one place where attention is computed; softmax in float32.
+  """
+  B, S, H, h = q_BSHh.shape
+  K = k_BKCh.shape[1]
+  q = q_BSHh.reshape(B, S, K, H // K, h)
+  scores = jnp.einsum(
+    "BSKGh,BKCh->BKGSC", q, k_BKCh, preferred_element_type=jnp.float32
+  )
+  visible = key_positions[:, None, :] <= query_positions[:, :, None]
+  scores = jnp.where(
+    visible[:, None, None, :, :], scores * h**-0.5, jnp.finfo(jnp.float32).min
+  )
+  weights = jax.nn.softmax(scores, axis=-1).astype(v_BKCh.dtype)
+  out = jnp.einsum("BKGSC,BKCh->BSKGh", weights, v_BKCh)
+  return out.reshape(B, S, H * h)
+
+
+class RMSNorm(nn.Module):
+  """x / rms(x) * scale over the last axis, in float32."""
+
+  eps: float
+
+  @nn.compact
+  def __call__(self, x):
+    scale = self.param("scale", nn.initializers.ones, (x.shape[-1],))
+    wide = x.astype(jnp.float32)
+    rms = jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + self.eps)
+    axes = tuple(range(x.ndim - 1))
+    return (wide * rms * jnp.expand_dims(scale, axes)).astype(x.dtype)
+
+
+class Block(nn.Module):
+  """Attention and SwiGLU, each behind a norm and added to the stream."""
+
+  config: Config
+
+  @nn.compact
+  def __call__(self, x_BSD, positions, key_positions=None, kv=None, column=0):
+    """Returns the stream and, where `kv` is given, the updated keys, values."""
+    c = self.config
+    B, S, _ = x_BSD.shape
+    dense = functools.partial(
+      nn.Dense,
+      use_bias=False,
+      dtype=c.dtype,
+      kernel_init=nn.initializers.normal(0.02),
+    )
+    out_init = nn.initializers.normal(0.02 * (2 * c.layers) ** -0.5)
+
+    def heads(name, n):
+      y = dense(n * c.head_dim, name=name, use_bias=c.qkv_bias)(y_BSD)
+      return y.reshape(B, S, n, c.head_dim)
+
+    y_BSD = RMSNorm(c.norm_eps, name="attention_norm")(x_BSD)
+    q, k, v = (
+      heads("q", c.heads),
+      heads("k", c.kv_heads),
+      heads("v", c.kv_heads),
+    )
+    if c.qk_norm:
+      q = RMSNorm(c.norm_eps, name="q_norm")(q)
+      k = RMSNorm(c.norm_eps, name="k_norm")(k)
+    q = rotate(q, positions, c.rope_theta)
+    k = rotate(k, positions, c.rope_theta).swapaxes(1, 2)
+    v = v.swapaxes(1, 2)
+    if kv is None:
+      key_positions = positions
+    else:
+      at = (0, 0, column, 0)
+      k = jax.lax.dynamic_update_slice(kv[0], k.astype(kv[0].dtype), at)
+      v = jax.lax.dynamic_update_slice(kv[1], v.astype(kv[1].dtype), at)
+      kv = k, v
+    mixed = attend(q, k, v, positions, key_positions)
+    x_BSD = x_BSD + dense(c.embed, name="o", kernel_init=out_init)(mixed)
+
+    y_BSD = RMSNorm(c.norm_eps, name="ffn_norm")(x_BSD)
+    gate = nn.silu(dense(c.ffn, name="gate")(y_BSD))
+    up = dense(c.ffn, name="up")(y_BSD)
+    x_BSD = x_BSD + dense(c.embed, name="down", kernel_init=out_init)(gate * up)
+    return x_BSD, kv
+
+
+class Transformer(nn.Module):
+  """Embedding, scanned blocks, final norm; the output matrix if not tied."""
+
+  config: Config
+
+  @nn.compact
+  def __call__(self, tokens, positions):
+    c = self.config
+    x = nn.Embed(
+      c.vocab_size,
+      c.embed,
+      dtype=c.dtype,
+      name="embed",
+      embedding_init=nn.initializers.normal(0.02),
+    )(tokens)
+    block = Block
+    if c.remat != "none":
+      block = nn.remat(Block, policy=_REMAT[c.remat], prevent_cse=False)
+    stack = nn.scan(
+      block,
+      variable_axes={"params": 0},
+      split_rngs={"params": True},
+      in_axes=nn.broadcast,
+      length=c.layers,
+    )
+    x, _ = stack(c, name="layers")(x, positions)
+    x = RMSNorm(c.norm_eps, name="final_norm")(x)
+    if not c.tied_embedding and self.is_initializing():
+      nn.Dense(
+        c.vocab_size,
+        use_bias=False,
+        name="head",
+        kernel_init=nn.initializers.normal(0.02),
+      )(x)
+    return x
+
+
+def policy(config: Config) -> types.Policy:
+  """A transformer as pure functions; see `types.Policy` for the contract.
+
+  >>> lm = policy(Config(vocab_size=24))
+  >>> params = lm.init(jax.random.key(0))
+  >>> tokens = jnp.ones((2, 5), jnp.int32)
+  >>> positions = jnp.broadcast_to(jnp.arange(5), (2, 5))
+  >>> hidden, _ = lm.apply(params, tokens, positions)
+  >>> lm.unembed(params, hidden).shape
+  (2, 5, 24)
+  """
+  model = Transformer(config)
+  block = Block(config)
+
+  def init(key):
+    one = jnp.zeros((1, 1), jnp.int32)
+    return model.init(key, one, one)["params"]
+
+  def apply(params, tokens, positions, cache=None, column=None):
+    chex.assert_rank([tokens, positions], 2)
+    chex.assert_equal_shape([tokens, positions])
+    if cache is None:
+      return model.apply({"params": params}, tokens, positions), None
+    x = jnp.take(params["embed"]["embedding"], tokens, axis=0)
+    x = x.astype(config.dtype)
+    key_positions = jax.lax.dynamic_update_slice(
+      cache.positions, positions, (0, column)
+    )
+    keys, values = [], []
+    for layer, k, v in zip(_layers(params, config), cache.keys, cache.values):
+      x, (k, v) = block.apply(
+        {"params": layer}, x, positions, key_positions, (k, v), column
+      )
+      keys.append(k)
+      values.append(v)
+    norm = RMSNorm(config.norm_eps)
+    x = norm.apply({"params": params["final_norm"]}, x)
+    return x, types.Cache(tuple(keys), tuple(values), key_positions)
+
+  def unembed(params, hidden):
+    if config.tied_embedding:
+      matrix = params["embed"]["embedding"].T
+    else:
+      matrix = params["head"]["kernel"]
+    return jnp.matmul(
+      hidden,
+      matrix.astype(hidden.dtype),
+      preferred_element_type=jnp.float32,
+    )
+
+  def init_cache(rows, columns):
+    shape = (rows, config.kv_heads, columns, config.head_dim)
+    layer = tuple(jnp.zeros(shape, config.dtype) for _ in range(config.layers))
+    empty = jnp.full((rows, columns), types.EMPTY, jnp.int32)
+    return types.Cache(layer, layer, empty)
+
+  def prepare(params):
+    return params | {"layers": tuple(_layers(params, config))}
+
+  return types.Policy(init, apply, unembed, init_cache, prepare)
+
+
+def _layers(params, config):
+  layers = params["layers"]
+  if isinstance(layers, tuple):
+    return layers
+  return [
+    jax.tree.map(lambda leaf, i=i: leaf[i], layers)
+    for i in range(config.layers)
+  ]

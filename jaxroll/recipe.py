@@ -1,0 +1,282 @@
+"""Which functions make up a method? A recipe, wired by argument names.
+
+A recipe holds functions by family. Their arguments are named after the columns
+of `types.COLUMNS`; the step hands each function what it names. Nothing else
+connects a method to the step: a step never tests which method it runs.
+"""
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxroll import (
+  advantage,
+  numerics,
+  objective,
+  posterior,
+  select,
+  trust,
+  types,
+)
+
+# Families that `resolve` finds functions in, with their folders.
+FAMILIES = (
+  "advantage",
+  "allocate",
+  "keep",
+  "objective",
+  "recipes",
+  "replay",
+  "reward",
+  "select",
+  "trust",
+)
+
+# Names that are no columns: what the step knows at the call. A function may
+# give them defaults; the step's values win.
+SPECIALS = {
+  "key": "a PRNG key for this call",
+  "step": "i32[], the running step",
+  "num_groups": "P, static",
+  "num": "prompts to select, static",
+  "blocked": "bool[N], prompts that must not be selected",
+  "round": "i32[], the running round",
+  "rows": "i32[], rows of the round",
+}
+
+_ROWS = ("group", "index", "length", "given_length", "round", "stopped")
+_ROWS += ("status", "reward", "valid")
+_TOKENS = ("tokens", "mask", "entropy", "behaviour_logp")
+_SCORED = ("old_logp", "ref_logp")
+_TRUST = tuple(types.Trust._fields)
+
+# What each family may ask for, in the order of a step.
+AVAILABLE = {
+  "select": ("stats", "pool"),
+  "allocate": ("stats", "tally", "waiting", "counts"),
+  "evidence": _ROWS + _TOKENS + ("waiting",),
+  "reward": _ROWS + _TOKENS + _SCORED + ("waiting",),
+  "keep": _ROWS + _TOKENS + _SCORED + ("waiting",),
+  "advantage": _ROWS + _TOKENS + _SCORED + ("waiting", "adv"),
+  "keep_loss": _ROWS + _TOKENS + _SCORED + ("waiting", "adv"),
+  "trust": _ROWS + _TOKENS + _SCORED + ("waiting", "adv"),
+  "losses": _ROWS + _TOKENS + _SCORED + ("adv", "logp") + _TRUST,
+  "aggregate": _ROWS + _TOKENS + _SCORED + ("adv",) + _TRUST,
+}
+
+
+# Families a recipe holds as tuples of functions or Methods, in a step's order.
+CHAINS = ("select", "reward", "keep", "advantage", "keep_loss", "trust")
+
+
+def plain(round, given_length, valid):
+  """Evidence by default: this step's rows from the plain prompt's root."""
+  return valid & (round >= 0) & (given_length == 0)
+
+
+class Recipe(NamedTuple):
+  """The functions of a method by family; tuples are chains.
+
+  Attributes:
+    name: shown in logs and reports.
+    allocate: types.Allocator.
+    select: chain; all but the last bind their own `num`.
+    replay: types.Replay or None.
+    observe: posterior update, `posterior.observe` with its decays bound.
+    evidence: columns -> bool[B], rows that speak of their prompt's solve rate.
+    reward: chain of shaping functions.
+    keep: what stays in baseline, loss and denominators; all must agree.
+    advantage: an estimator, then transforms.
+    keep_loss: what stays in loss and denominators only.
+    trust: chain, see `trust.merge`; empty: anchored at the policy itself.
+    losses: types.Loss terms.
+    reference: keep a frozen copy of the starting policy as `ref_logp`'s.
+    epochs: passes over the batch. minibatches: optimiser steps a pass.
+  """
+
+  name: str
+  allocate: types.Allocator
+  select: tuple = (select.random,)
+  replay: types.Replay | None = None
+  observe: Callable = posterior.observe
+  evidence: Callable = plain
+  reward: tuple = ()
+  keep: tuple = ()
+  advantage: tuple = (advantage.grpo,)
+  keep_loss: tuple = ()
+  trust: tuple = (trust.clip,)
+  losses: tuple = (
+    types.Loss(
+      "policy",
+      objective.ppo_clip,
+      1.0,
+      objective.aggregate.token_mean,
+    ),
+  )
+  reference: bool = False
+  epochs: int = 1
+  minibatches: int = 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(fn) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+  """Positional names, required keywords, keywords with a default."""
+  positional, required, optional = [], [], []
+  for name, p in inspect.signature(fn).parameters.items():
+    if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+      raise ValueError(f"{label(fn)} takes *{name}: name its columns instead")
+    if p.kind != p.KEYWORD_ONLY:
+      positional.append(name)
+    elif p.default is p.empty:
+      required.append(name)
+    else:
+      optional.append(name)
+  return tuple(positional), tuple(required), tuple(optional)
+
+
+def label(fn) -> str:
+  """A function's name for messages."""
+  while isinstance(fn, functools.partial):
+    fn = fn.func
+  parts = [*getattr(fn, "__module__", "").split("."), fn.__name__]
+  return ".".join(p for p in parts if p != "jaxroll" and p[:1] != "_")
+
+
+def call(fn, columns: Mapping[str, Any], **specials):
+  """Calls a function with the columns and specials that it names."""
+  positional, required, optional = _names(fn)
+  args = [columns[name] for name in positional]
+  known = {name: columns[name] for name in required if name in columns}
+  wanted = required + optional
+  known |= {name: specials[name] for name in wanted if name in specials}
+  return fn(*args, **known)
+
+
+def stateful(recipe: Recipe) -> list[tuple[str, types.Method]]:
+  """Every method with a memory, by its slot in `TrainState.methods`."""
+  return [
+    (f"{family}.{place}", fn)
+    for family in CHAINS
+    for place, fn in enumerate(getattr(recipe, family))
+    if isinstance(fn, types.Method)
+  ]
+
+
+def functions(recipe: Recipe) -> list[tuple[str, Callable]]:
+  """Every function of a recipe as (family, function), in a step's order."""
+  found = [("select", fn) for fn in recipe.select]
+  found += [("allocate", recipe.allocate.counts), ("evidence", recipe.evidence)]
+  for family in ("reward", "keep", "advantage", "keep_loss", "trust"):
+    found += [(family, fn) for fn in getattr(recipe, family)]
+  found += [("losses", loss.fn) for loss in recipe.losses]
+  found += [("aggregate", loss.aggregate) for loss in recipe.losses]
+  return [
+    (family, part)
+    for family, fn in found
+    for part in (
+      (fn.apply, fn.update) if isinstance(fn, types.Method) else (fn,)
+    )
+  ]
+
+
+def needs(recipe: Recipe) -> frozenset[str]:
+  """Every column that some function of the recipe names."""
+  named = set()
+  for _, fn in functions(recipe):
+    positional, required, _ = _names(fn)
+    named |= set(positional) | set(required)
+  return frozenset(named & set(types.COLUMNS))
+
+
+def check(recipe: Recipe) -> None:
+  """Refuses a recipe that cannot run, before it does.
+
+  Raises:
+    ValueError: naming the function, the name it asks for and who could make
+      it; or the number that is out of range.
+  """
+  if recipe.epochs < 1 or recipe.minibatches < 1:
+    raise ValueError(
+      f"epochs={recipe.epochs}, minibatches={recipe.minibatches}: both must "
+      "be at least 1"
+    )
+  for chain in ("select", "advantage", "losses"):
+    if not getattr(recipe, chain):
+      raise ValueError(f"recipe {recipe.name!r} has no {chain}: give it one")
+  for loss in recipe.losses:
+    _refuse_k1(loss)
+  for family, fn in functions(recipe):
+    positional, required, _ = _names(fn)
+    for name in positional + required:
+      _check_name(recipe, family, fn, name)
+
+
+def _check_name(recipe, family, fn, name):
+  if name in SPECIALS or name == "state":
+    return
+  if name not in types.COLUMNS:
+    raise ValueError(
+      f"{label(fn)} asks for {name!r}, which is no column: it must be one of "
+      f"{sorted(types.COLUMNS)} or {sorted(SPECIALS)}, or get a default"
+    )
+  maker = types.COLUMNS[name]
+  if name not in AVAILABLE[family]:
+    raise ValueError(
+      f"{label(fn)} asks for {name!r}, which is not made when {family} runs "
+      f"(it comes from {maker}); {family} may ask for {AVAILABLE[family]}"
+    )
+  if name == "ref_logp" and not recipe.reference:
+    raise ValueError(f"{label(fn)} needs ref_logp, made by {maker}")
+  if name == "waiting" and recipe.replay is None:
+    raise ValueError(f"{label(fn)} needs waiting, made by {maker}")
+
+
+def _refuse_k1(loss):
+  keywords = getattr(loss.fn, "keywords", {})
+  if keywords.get("estimator") is numerics.k1:
+    raise ValueError(
+      f"loss {loss.name!r} uses k1, whose expected gradient is zero: take k2 "
+      "or k3, or put k1 into the reward with reward.kl_penalty"
+    )
+
+
+def describe(recipe: Recipe) -> str:
+  """What will run and which forward passes it pays for, for humans."""
+  named = needs(recipe)
+  lines = [f"recipe {recipe.name}"]
+  for family, fn in functions(recipe):
+    lines.append(f"  {family:<10} {label(fn)}")
+  if recipe.replay is not None:
+    lines.append("  replay     on")
+  passes = [name for name in _SCORED if name in named]
+  lines.append(f"  scoring passes before the update: {passes or 'none'}")
+  lines.append(
+    f"  optimiser steps: {recipe.epochs} epochs x {recipe.minibatches}"
+  )
+  return "\n".join(lines)
+
+
+def resolve(name: str):
+  """The function a config string names: "advantage.rloo", "recipes.vigor".
+
+  Args:
+    name: "family.function".
+
+  Returns:
+    The function.
+
+  Raises:
+    ValueError: listing the alternatives.
+  """
+  family, _, rest = name.partition(".")
+  if family not in FAMILIES or not rest:
+    raise ValueError(f"{name!r}: write family.function, family in {FAMILIES}")
+  found = importlib.import_module(f"jaxroll.{family}")
+  for part in rest.split("."):
+    public = getattr(found, "__all__", ())
+    if part not in public and part != "aggregate":
+      raise ValueError(f"{name!r} is not in jaxroll: {family} has {public}")
+    found = getattr(found, part)
+  return found

@@ -1,0 +1,179 @@
+"""What do the rows of a request become? One call: contexts in, rollouts out."""
+
+import math
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec
+
+from jaxroll import types
+from jaxroll.parallel import ROW_AXES
+from jaxroll.rollout import engine, sampling, stopping
+
+
+class Info(NamedTuple):
+  """What a generation cost.
+
+  Attributes:
+    decode_steps: i32[], iterations of the longest queue.
+    slot_steps: i32[], slots times iterations, over all queues: what was paid;
+      generated tokens / slot_steps is the share of useful work.
+  """
+
+  decode_steps: chex.Array
+  slot_steps: chex.Array
+
+
+def generate(
+  policy: types.Policy,
+  params,
+  contexts: types.Contexts,
+  request: types.Request,
+  keys,
+  settings: sampling.Sampler,
+  rules: stopping.Stops,
+  *,
+  slots: int,
+  max_length: int,
+  round_index=0,
+  explore: types.Hook | None = None,
+  terminate: types.Hook | None = None,
+  mesh: jax.sharding.Mesh | None = None,
+) -> tuple[types.Rollouts, Info]:
+  """Generates the rows of a request.
+
+  Contexts are prefilled once each and shared by their rows. Given tokens are
+  written first, one decode step each, then the row samples until a stop rule
+  or its limit ends it. Long common stems are cheaper as contexts of their own.
+
+  Args:
+    policy: types.Policy.
+    params: the policy's parameters.
+    contexts: X contexts of up to S tokens.
+    request: R rows. A resumed row gives its tokens so far and its old
+      identity in `keys`; a forked row gives its parent's stem.
+    keys: keys[R], from `sampling.row_keys`.
+    settings: the sampler's, from `sampling.sampler`.
+    rules: stop rules, from `rollout.stops`.
+    slots: rows decoded at once, over the whole mesh; at least 1.
+    max_length: T, most tokens after a context.
+    round_index: i32[], noted in `Rollouts.round`.
+    explore: changes logits before sampling; `behaviour_logp` is of the
+      changed distribution.
+    terminate: further stop rule.
+    mesh: rows are split over its `data` and `fsdp` axes, each shard with its
+      own queue and slots; `tensor` and others are left to the compiler.
+
+  Returns:
+    `types.Rollouts` with R rows in the request's order, and `Info`.
+
+  Raises:
+    ValueError: where slots or the given columns do not fit.
+  """
+  if slots < 1:
+    raise ValueError(f"slots={slots}: must be at least 1")
+  if request.given.shape[1] > max_length:
+    raise ValueError(
+      f"given has {request.given.shape[1]} columns, more than "
+      f"max_length={max_length}: raise max_length"
+    )
+  options = dict(max_length=max_length, explore=explore, terminate=terminate)
+  shards = 1
+  if mesh is not None:
+    shards = math.prod(mesh.shape.get(a, 1) for a in ROW_AXES)
+  local_slots = max(1, slots // shards)
+
+  def run(params, contexts, request, keys, settings, rules):
+    params = policy.prepare(params)
+    table = engine.prefill(policy, params, contexts)
+    if shards > 1:
+      table = jax.tree.map(
+        lambda x: jax.lax.all_gather(x, ROW_AXES, axis=0, tiled=True), table
+      )
+    *rows, steps = engine.decode(
+      policy,
+      params,
+      table,
+      request,
+      keys,
+      settings,
+      rules,
+      slots=local_slots,
+      **options,
+    )
+    return rows, steps[None]
+
+  if shards > 1:
+    run = _over_rows(run, mesh, shards)
+  rows, steps = run(params, contexts, request, keys, settings, rules)
+  rollouts = _assemble(request, rows, round_index, max_length)
+  queue_slots = min(local_slots, -(-request.group.shape[0] // shards))
+  return rollouts, Info(jnp.max(steps), jnp.sum(steps) * queue_slots)
+
+
+def _over_rows(run, mesh, shards):
+  """`run` with a queue for each shard of rows.
+
+  Rows are dealt like cards, so that every shard gets the same number of valid
+  ones; contexts are prefilled by shards, then gathered before the loop, inside
+  which no collective crosses row shards.
+  """
+  split, whole = PartitionSpec(ROW_AXES), PartitionSpec()
+  sharded = jax.shard_map(
+    run,
+    mesh=mesh,
+    in_specs=(whole, split, split, split, whole, whole),
+    out_specs=split,
+    axis_names=set(ROW_AXES),
+    check_vma=False,
+  )
+
+  def pad(x):
+    extra = -x.shape[0] % shards
+    return jnp.concatenate([x, jnp.repeat(x[-1:], extra, axis=0)])
+
+  def deal(x):
+    each = x.shape[0] // shards
+    return x.reshape(each, shards, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+
+  def collect(x):
+    each = x.shape[0] // shards
+    return x.reshape(shards, each, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
+
+  def call(params, contexts, request, keys, settings, rules):
+    rows = request.group.shape[0]
+    contexts = jax.tree.map(pad, contexts)
+    padded, keys = jax.tree.map(pad, (request, keys))
+    real = jnp.arange(padded.valid.shape[0]) < rows
+    padded = padded.replace(valid=padded.valid & real)
+    padded, keys = jax.tree.map(deal, (padded, keys))
+    out, steps = sharded(params, contexts, padded, keys, settings, rules)
+    return jax.tree.map(lambda x: collect(x)[:rows], out), steps
+
+  return call
+
+
+def _assemble(request, rows, round_index, max_length) -> types.Rollouts:
+  tokens, logp, entropy, length, stopped = rows
+  at = jnp.arange(max_length, dtype=jnp.int32)[None, :]
+  written = at < length[:, None]
+  given = written & (at < request.given_length[:, None])
+  origin = jnp.where(written, types.SAMPLED, types.PAD)
+  return types.Rollouts(
+    group=request.group,
+    index=request.index,
+    context=request.context,
+    born=request.born,
+    round=jnp.full_like(request.group, 1) * round_index,
+    given_length=jnp.minimum(request.given_length, length),
+    length=length,
+    valid=request.valid,
+    stopped=stopped,
+    tokens=tokens,
+    origin=jnp.where(given, types.GIVEN, origin).astype(jnp.int8),
+    behaviour_logp=logp,
+    entropy=entropy,
+    mask=written & ~given,
+  )

@@ -1,0 +1,137 @@
+"""Which token comes next? Temperature, top-k, top-p, and position-keyed noise.
+
+A token is `argmax(logits / temperature + gumbel)` over the support that top-k
+and top-p leave (Gumbel-max: Maddison et al. 2014, arXiv:1411.0030; nucleus
+sampling: Holtzman et al. 2020, arXiv:1904.09751). The noise is a function of
+the row's key and the token's position alone, so that a row draws the same
+numbers in any slot, order, mesh or resume.
+"""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from jaxroll import numerics
+
+
+class Sampler(NamedTuple):
+  """Settings of the sampler: arrays, so that changing one compiles nothing.
+
+  Attributes:
+    temperature: f32[], 0 takes the most probable token.
+    top_k: i32[] or None (off; no sort is made).
+    top_p: f32[] or None (off).
+  """
+
+  temperature: chex.Array
+  top_k: chex.Array | None = None
+  top_p: chex.Array | None = None
+
+
+def sampler(temperature=1.0, top_k=None, top_p=None) -> Sampler:
+  """Checked settings.
+
+  Args:
+    temperature: at least 0; 0 is greedy.
+    top_k: keep the k most probable tokens, at least 1; None keeps all.
+    top_p: keep the smallest set of most probable tokens whose probability
+      reaches top_p, in (0, 1]; None keeps all.
+
+  Returns:
+    A `Sampler`.
+
+  Raises:
+    ValueError: where a setting is out of its range.
+  """
+  if not temperature >= 0:
+    raise ValueError(f"temperature={temperature}: must be at least 0 (greedy)")
+  if top_k is not None and top_k < 1:
+    raise ValueError(f"top_k={top_k}: at least 1, or None to keep all tokens")
+  if top_p is not None and not 0 < top_p <= 1:
+    raise ValueError(f"top_p={top_p}: in (0, 1], or None to keep all tokens")
+  return Sampler(
+    jnp.float32(temperature),
+    None if top_k is None else jnp.int32(top_k),
+    None if top_p is None else jnp.float32(top_p),
+  )
+
+
+def shape_logits(logits, settings: Sampler):
+  """Logits of the distribution that is sampled from: -inf off its support.
+
+  Ties with the last kept token are kept too. Temperature 0 leaves one token,
+  with log-prob 0.
+
+  Args:
+    logits: f[R, V].
+    settings: Sampler.
+
+  Returns:
+    f32[R, V].
+  """
+  logits = logits.astype(jnp.float32)
+  cold = settings.temperature <= 0
+  scaled = logits / jnp.where(cold, 1.0, settings.temperature)
+  best = jnp.argmax(logits, axis=-1)
+  hot = jnp.arange(logits.shape[-1])[None, :] == best[:, None]
+  scaled = jnp.where(cold & ~hot, -jnp.inf, scaled)
+  if settings.top_k is None and settings.top_p is None:
+    return scaled
+  ordered = -jnp.sort(-scaled, axis=-1)
+  rank = jnp.arange(ordered.shape[-1])[None, :]
+  kept = jnp.ones(ordered.shape, bool)
+  if settings.top_k is not None:
+    kept &= rank < settings.top_k
+  if settings.top_p is not None:
+    probs = jax.nn.softmax(jnp.where(kept, ordered, -jnp.inf), axis=-1)
+    before = jnp.cumsum(probs, axis=-1) - probs
+    kept &= (before < settings.top_p) | (rank == 0)
+  last = jnp.min(jnp.where(kept, ordered, jnp.inf), axis=-1, keepdims=True)
+  return jnp.where(scaled >= last, scaled, -jnp.inf)
+
+
+def draw(shaped, keys, position):
+  """One token a row by the Gumbel-max rule.
+
+  Args:
+    shaped: f32[R, V], from `shape_logits`.
+    keys: keys[R], each row's own.
+    position: i32[R], of the token after its context.
+
+  Returns:
+    i32[R].
+  """
+  vocab = shaped.shape[-1]
+
+  def noise(key, at):
+    return jax.random.gumbel(jax.random.fold_in(key, at), (vocab,))
+
+  perturbed = shaped + jax.vmap(noise)(keys, position)
+  return jnp.argmax(perturbed, axis=-1).astype(jnp.int32)
+
+
+def measure(shaped, token):
+  """The token's log-prob and the distribution's entropy: f32[R], f32[R]."""
+  return numerics.token_logp(shaped, token), numerics.entropy(shaped)
+
+
+def row_keys(key, born, prompt, occurrence, index):
+  """The key of each row from its identity: keys[R].
+
+  Args:
+    key: the run's key.
+    born: i32[R], step in which the row was begun.
+    prompt: i32[R], the prompt's id in the task.
+    occurrence: i32[R], how often the prompt stands earlier in the step.
+    index: i32[R], place within the prompt's group.
+  """
+
+  def fold(*identity):
+    folded = key
+    for number in identity:
+      folded = jax.random.fold_in(folded, number)
+    return folded
+
+  return jax.vmap(fold)(born, prompt, occurrence, index)

@@ -1,0 +1,42 @@
+"""How does a policy become better?
+
+state       the first TrainState
+step        one training step as four pure functions, fused or hosted
+scoring     log-probs of rows that are already there
+update      optimiser steps over micro-batches
+optimiser   AdamW with schedule, clipping and a guard
+warm_start  supervised steps before RL
+metrics     what a step reports
+"""
+
+from jaxroll.train.optimiser import adamw as adamw
+from jaxroll.train.optimiser import apply_gradients as apply_gradients
+from jaxroll.train.scoring import token_logps as token_logps
+from jaxroll.train.state import init_state as init_state
+from jaxroll.train.step import Draft as Draft
+from jaxroll.train.step import Output as Output
+from jaxroll.train.step import Settings as Settings
+from jaxroll.train.step import Step as Step
+from jaxroll.train.step import fused as fused
+from jaxroll.train.step import hosted as hosted
+from jaxroll.train.step import make_step as make_step
+from jaxroll.train.step import value as value
+from jaxroll.train.update import update as update
+from jaxroll.train.warm_start import warm_start as warm_start
+
+__all__ = [
+  "Draft",
+  "Output",
+  "Settings",
+  "Step",
+  "adamw",
+  "apply_gradients",
+  "fused",
+  "hosted",
+  "init_state",
+  "make_step",
+  "token_logps",
+  "update",
+  "value",
+  "warm_start",
+]

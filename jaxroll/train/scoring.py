@@ -1,0 +1,91 @@
+"""What does a policy say of tokens that are already there?
+
+One teacher-forced pass over [context, row]: the row's tokens stand after the
+context's padding, with the positions they had when sampled, so that sampler and
+trainer compute the same function. Logits are made in chunks of T and recomputed
+in the backward pass: [B, T, V] never exists.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from jaxroll import numerics, types
+
+# Most logits held at once, in elements.
+_CHUNK = 2**23
+
+
+def token_logps(
+  policy: types.Policy,
+  params,
+  context_tokens,
+  context_length,
+  tokens,
+  length,
+  temperature,
+):
+  """Log-probs and entropies of a batch of rows under a policy.
+
+  Args:
+    policy: types.Policy.
+    params: its parameters.
+    context_tokens: i32[B, S], right-padded.
+    context_length: i32[B].
+    tokens: i32[B, T].
+    length: i32[B]; what stands after it is not read.
+    temperature: f32[], > 0, divides the logits; 0 counts as 1, so that a
+      greedy sampler's rows are scored by the policy's own distribution.
+
+  Returns:
+    logp f32[B, T], entropy f32[B, T] in nats, 0 after `length`; the entropy
+    carries no gradient.
+  """
+  B, S = context_tokens.shape
+  T = tokens.shape[1]
+  before = jnp.arange(S, dtype=jnp.int32)[None, :]
+  after = jnp.arange(T, dtype=jnp.int32)[None, :]
+  real = after < length[:, None]
+  positions = jnp.concatenate(
+    [
+      jnp.where(before < context_length[:, None], before, types.EMPTY),
+      jnp.where(real, after + context_length[:, None], types.EMPTY),
+    ],
+    axis=1,
+  )
+  tokens = jnp.where(real, tokens, 0)
+  hidden, _ = policy.apply(
+    params, jnp.concatenate([context_tokens, tokens], axis=1), positions
+  )
+  # Token t is predicted by the token before it: the context's last for t = 0.
+  last = jnp.take_along_axis(hidden, context_length[:, None, None] - 1, axis=1)
+  hidden = jnp.concatenate([last, hidden[:, S : S + T - 1]], axis=1)
+  temperature = jnp.where(temperature > 0, temperature, 1.0)
+
+  def read(piece):
+    hidden, tokens = piece
+    logits = policy.unembed(params, hidden) / temperature
+    entropy = numerics.entropy(jax.lax.stop_gradient(logits))
+    return numerics.token_logp(logits, tokens), entropy
+
+  vocab = jax.eval_shape(policy.unembed, params, last).shape[-1]
+  chunks = _chunks(B * vocab, T)
+  if chunks == 1:
+    logp, entropy = read((hidden, tokens))
+  else:
+    split = [_split(x, chunks) for x in (hidden, tokens)]
+    out = jax.lax.map(jax.checkpoint(read), tuple(split))
+    logp, entropy = (x.swapaxes(0, 1).reshape(B, T) for x in out)
+  return jnp.where(real, logp, 0.0), jnp.where(real, entropy, 0.0)
+
+
+def _chunks(elements_per_token: int, T: int) -> int:
+  """Fewest equal chunks of T whose logits stay under the bound."""
+  for chunks in range(1, T + 1):
+    if T % chunks == 0 and elements_per_token * (T // chunks) <= _CHUNK:
+      return chunks
+  return T
+
+
+def _split(x, chunks):
+  B, T = x.shape[:2]
+  return x.reshape(B, chunks, T // chunks, *x.shape[2:]).swapaxes(0, 1)

@@ -1,0 +1,231 @@
+"""What does the policy learn from a batch? Optimiser steps over micro-batches.
+
+Every term of the objective is `sum(weights * loss)` with weights made from the
+whole optimiser batch, so that a split into micro-batches changes nothing but
+memory. Rows without a trained token stand last, and micro-batches made of them
+alone are not computed.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from jaxroll import numerics, parallel, recipe, trust, types
+from jaxroll.train import optimiser as optimiser_lib
+from jaxroll.train import scoring
+
+
+def update(
+  rules: recipe.Recipe,
+  policy: types.Policy,
+  optimiser: optax.GradientTransformation,
+  learner: types.Learner,
+  rows: Mapping[str, Any],
+  contexts: types.Contexts,
+  *,
+  num_groups: int,
+  micro_rows: int,
+  temperature,
+  key,
+  mesh=None,
+) -> tuple[types.Learner, dict]:
+  """Runs the recipe's epochs and mini-batches over a batch.
+
+  Args:
+    rules: the recipe: trust, losses, epochs, minibatches.
+    policy: types.Policy.
+    optimiser: optax transformation, best from `train.adamw`.
+    learner: the policy's.
+    rows: columns with leading axis B: those of `types.COLUMNS` that exist by
+      now, and `context` i32[B].
+    contexts: what the rows were sampled from.
+    num_groups: P.
+    micro_rows: rows of one forward and backward pass.
+    temperature: f32[], the sampler's.
+    key: for the order of mini-batches.
+    mesh: rows of a micro-batch lie over its `data` and `fsdp` axes.
+
+  Returns:
+    The new learner, and metrics: loss, kl (k3 to the ratio's anchor), entropy,
+    grad_norm, clipped, the sampler's gap, optimiser_steps.
+  """
+  bounds = (
+    trust.merge([recipe.call(fn, rows) for fn in rules.trust])
+    if rules.trust
+    else None
+  )
+  rows = dict(rows)
+  if bounds is not None:
+    rows |= bounds._asdict()
+  size = -(-rows["group"].shape[0] // rules.minibatches)
+  micro_rows = min(micro_rows, size)
+  size = -(-size // micro_rows) * micro_rows
+  rows = _pad(rows, size * rules.minibatches)
+  order = _orders(rows["mask"].shape[0], rules, key).reshape(-1, size)
+
+  def step(learner, index):
+    batch = {name: jnp.take(x, index, axis=0) for name, x in rows.items()}
+    batch = _trained_first(batch)
+    grads, sums = _gradients(
+      rules,
+      policy,
+      learner.params,
+      batch,
+      contexts,
+      num_groups=num_groups,
+      micro_rows=micro_rows,
+      temperature=temperature,
+      mesh=mesh,
+    )
+    some = sums["tokens"] > 0
+    learner = jax.lax.cond(
+      some,
+      lambda: optimiser_lib.apply_gradients(optimiser, learner, grads),
+      lambda: learner,
+    )
+    norm = optax.global_norm(grads)
+    return learner, sums | {"grad_norm": norm, "steps": some.astype(jnp.int32)}
+
+  learner, sums = jax.lax.scan(step, learner, order)
+  return learner, _metrics(rules, sums)
+
+
+def _orders(rows, rules, key):
+  """Row order of every optimiser step; a single step keeps the batch's."""
+  if rules.epochs * rules.minibatches == 1:
+    return jnp.arange(rows)
+  keys = jax.random.split(key, rules.epochs)
+  return jax.vmap(lambda k: jax.random.permutation(k, rows))(keys)
+
+
+def _pad(rows, size):
+  """More rows, copies of the first with nothing to train."""
+
+  def grow(x):
+    extra = size - x.shape[0]
+    return jnp.concatenate([x, jnp.repeat(x[:1], extra, axis=0)])
+
+  padded = {name: grow(x) for name, x in rows.items()}
+  real = jnp.arange(size) < rows["group"].shape[0]
+  padded["mask"] &= real[:, None]
+  padded["valid"] &= real
+  return padded
+
+
+def _trained_first(batch):
+  order = jnp.argsort(~jnp.any(batch["mask"], axis=1), stable=True)
+  return {name: jnp.take(x, order, axis=0) for name, x in batch.items()}
+
+
+def _gradients(
+  rules,
+  policy,
+  params,
+  batch,
+  contexts,
+  *,
+  num_groups,
+  micro_rows,
+  temperature,
+  mesh,
+):
+  """Gradients and sums of one optimiser step, accumulated in one scan."""
+  weights = {
+    f"weights.{loss.name}": recipe.call(
+      loss.aggregate, batch, num_groups=num_groups
+    )
+    for loss in rules.losses
+  }
+  pieces = {
+    name: x.reshape(-1, micro_rows, *x.shape[1:])
+    for name, x in (batch | weights).items()
+  }
+
+  def objective(params, piece):
+    piece = parallel.rows(piece, mesh)
+    context = piece["context"]
+    logp, entropy = scoring.token_logps(
+      policy,
+      params,
+      contexts.tokens[context],
+      contexts.length[context],
+      piece["tokens"],
+      piece["length"],
+      temperature,
+    )
+    return _losses(rules, piece, logp, entropy)
+
+  gradient = jax.grad(objective, has_aux=True)
+  zeros = jax.tree.map(
+    lambda x: jnp.zeros(x.shape, x.dtype),
+    jax.eval_shape(gradient, params, jax.tree.map(lambda x: x[0], pieces)),
+  )
+
+  def accumulate(total, piece):
+    grads, sums = jax.lax.cond(
+      jnp.any(piece["mask"]),
+      lambda: gradient(params, piece),
+      lambda: zeros,
+    )
+    old, seen = total
+    highest = jnp.maximum(seen["gap_max"], sums["gap_max"])
+    seen = jax.tree.map(jnp.add, seen, sums) | {"gap_max": highest}
+    return (jax.tree.map(jnp.add, old, grads), seen), None
+
+  (grads, sums), _ = jax.lax.scan(accumulate, zeros, pieces)
+  return grads, sums
+
+
+def _losses(rules, piece, logp, entropy):
+  """The objective of a micro-batch and what is reported of it."""
+  mask = piece["mask"]
+  fixed = jax.lax.stop_gradient(logp)
+  columns = piece | {"logp": logp}
+  if "anchor" not in piece:
+    flat = jnp.ones_like(logp)
+    unbounded = types.Trust(fixed, 0 * flat, jnp.inf * flat, flat)
+    columns |= unbounded._asdict()
+  total, sums = jnp.float32(0), {}
+  for loss in rules.losses:
+    by_token, aux = recipe.call(loss.fn, columns)
+    value = jnp.sum(piece[f"weights.{loss.name}"] * by_token)
+    total += loss.coefficient * value
+    sums[f"loss/{loss.name}"] = value
+    for name, x in aux.items():
+      sums[f"sum/{loss.name}_{name}"] = numerics.masked_sum(x, mask)
+  # Carried rows were sampled by an older policy: no gap of the sampler's.
+  new = piece["round"] >= 0
+  gap_mask = mask & new[:, None] & jnp.isfinite(piece["behaviour_logp"])
+  gap = jnp.where(gap_mask, jnp.abs(fixed - piece["behaviour_logp"]), 0.0)
+  sums |= {
+    "tokens": jnp.sum(mask, dtype=jnp.float32),
+    "sum/entropy": numerics.masked_sum(entropy, mask),
+    "sum/kl": numerics.masked_sum(numerics.k3(fixed, columns["anchor"]), mask),
+    "sum/gap": jnp.sum(gap),
+    "sum/gap_tokens": jnp.sum(gap_mask, dtype=jnp.float32),
+    "gap_max": jnp.max(gap),
+  }
+  return total, jax.lax.stop_gradient(sums | {"loss": total})
+
+
+def _metrics(rules, sums):
+  """One number each: the gap of the first step, means over the others'."""
+  tokens = sums["tokens"]
+  out = {
+    "loss": jnp.mean(sums["loss"]),
+    "grad_norm": jnp.mean(sums["grad_norm"]),
+    "optimiser_steps": jnp.sum(sums["steps"]),
+    "sampler_gap_max": sums["gap_max"][0],
+    "sampler_gap_mean": numerics.safe_divide(
+      sums["sum/gap"][0], sums["sum/gap_tokens"][0]
+    ),
+  }
+  if len(rules.losses) > 1:
+    out |= {k: jnp.mean(v) for k, v in sums.items() if k.startswith("loss/")}
+  for name, x in sums.items():
+    if name.startswith("sum/") and not name.startswith("sum/gap"):
+      out[name[4:]] = numerics.safe_divide(jnp.sum(x), jnp.sum(tokens))
+  return out

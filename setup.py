@@ -1,0 +1,45 @@
+"""Packaging for jaxroll."""
+
+import pathlib
+
+import setuptools
+
+_HERE = pathlib.Path(__file__).parent
+
+setuptools.setup(
+  name="jaxroll",
+  version="0.1.0",
+  description=(
+    "Adaptive rollouts for reinforcement-learning post-training of "
+    "language models, in JAX."
+  ),
+  long_description=(_HERE / "README.md").read_text(encoding="utf-8"),
+  long_description_content_type="text/markdown",
+  license="Apache-2.0",
+  packages=setuptools.find_packages(include=["jaxroll*", "experiments*"]),
+  python_requires=">=3.11",
+  install_requires=[
+    "absl-py>=2.1",
+    "chex>=0.1.90",
+    "flax>=0.12",
+    "jax>=0.10",
+    "matplotlib>=3.9",
+    "ml_collections>=1.0",
+    "numpy>=2.0",
+    "optax>=0.2.5",
+    "orbax-checkpoint>=0.11.30",
+  ],
+  extras_require={
+    "test": [
+      "hypothesis>=6.100",
+      "ipykernel>=6.29",
+      "nbclient>=0.10",
+      "nbformat>=5.10",
+      "pytest>=8.0",
+      "pytest-timeout>=2.3",
+      "pytest-xdist>=3.6",
+      "ruff>=0.6",
+    ],
+    "tensorboard": ["tensorboardX>=2.6"],
+  },
+)
