@@ -115,7 +115,7 @@ def sample(seed=0):
   }
 
 
-# --- helpers
+# --- how outputs and gradients are compared
 
 
 def close(actual, expected, rtol=2e-6, atol=2e-6):

@@ -47,7 +47,7 @@ def reinforce(
     [0.75, -0.25, -0.25, -0.25]
 
   Reference:
-    Williams 1992, Machine Learning 8, section 4.
+    Williams 1992, Machine Learning 8, doi:10.1007/BF00992696.
   """
   del num_groups
   chex.assert_rank([reward, group, valid], 1)

@@ -48,7 +48,7 @@ def rloo(
     [3.0, -1.5, -1.5]
 
   Reference:
-    Ahmadian et al. 2024, arXiv:2402.14740, section 2.3; Kool et al. 2019,
+    Ahmadian et al. 2024, arXiv:2402.14740 (RLOO); Kool et al. 2019,
     "Buy 4 REINFORCE Samples, Get a Baseline for Free!".
   """
   chex.assert_rank([reward, group, valid], 1)

@@ -203,16 +203,14 @@ def _read(reader: _Reader, token, numbers) -> _Reader:
   stop = token == vocabulary.STOP
   times = token == _TIMES
   closes = stop | times | (token == _PLUS) | (token == _MINUS)
-  reading = reader.number >= 0
 
-  # Closing a number spends the first free given number that equals it.
+  # Closing a number spends the first free given number that equals it; with
+  # no digits read there is none (-1 is not given).
   match = (numbers == reader.number[:, None]) & ~reader.used
   first = match & (jnp.cumsum(match, axis=1, dtype=jnp.int32) == 1)
-  leading_zero = (digit == 0) & ~reading
+  leading_zero = (digit == 0) & (reader.number < 0)
   good = reader.good & ~reader.ended
-  good &= jnp.where(
-    is_digit, ~leading_zero, closes & reading & jnp.any(match, axis=1)
-  )
+  good &= jnp.where(is_digit, ~leading_zero, closes & jnp.any(match, axis=1))
   close = good & closes
   # Only products of given numbers are kept: they fit (99^4 < 2^31).
   product = jnp.where(close, reader.term * reader.number, 0)

@@ -159,7 +159,7 @@ def outcome(correct, rollouts) -> types.Outcome:
   """
   chex.assert_equal_shape([correct, rollouts.valid])
   return types.Outcome(
-    reward=(correct).astype(jnp.float32),
+    reward=(correct & rollouts.valid).astype(jnp.float32),
     status=jnp.where(
       rollouts.valid, jnp.int32(types.SCORED), jnp.int32(types.ABORTED)
     ),

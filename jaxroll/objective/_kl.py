@@ -18,7 +18,6 @@ arXiv:2506.09477.
 from collections.abc import Callable
 
 import chex
-import jax.numpy as jnp
 
 from jaxroll import numerics
 from jaxroll.objective import _token
@@ -39,7 +38,8 @@ def kl(
     logp: f32[B, T], nats, of the learner, with gradient.
     ref_logp: f32[B, T], nats, of the reference.
     mask: bool[B, T], trained tokens.
-    estimator: `numerics.k3` (GRPO) or `numerics.k2`.
+    estimator: `numerics.k3` (GRPO) or `numerics.k2`, a function (logp,
+      ref_logp) of arrays of one shape, 0 where they are equal.
 
   Returns:
     loss: f32[B, T] >= 0, exactly 0 where the mask is False. aux: empty.
@@ -48,6 +48,7 @@ def kl(
     ValueError: if `estimator` is `numerics.k1`.
 
   Example:
+    >>> import jax.numpy as jnp
     >>> logp, ref_logp = jnp.full((1, 1), -1.0), jnp.full((1, 1), -2.0)
     >>> loss, _ = kl(logp, ref_logp, jnp.ones((1, 1), bool),
     ...              estimator=numerics.k2)
@@ -63,5 +64,6 @@ def kl(
       "numerics.k2 or numerics.k3, or k1 in reward.kl_penalty"
     )
   # Masked before the estimator: its exp turns garbage into NaN gradients.
+  # It is 0 where both agree, so it is 0 outside the mask.
   loss = estimator(_token.masked(logp, mask), _token.constant(ref_logp, mask))
-  return jnp.where(mask, loss, 0.0), {}
+  return loss, {}

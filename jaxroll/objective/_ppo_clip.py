@@ -68,7 +68,7 @@ def ppo_clip(
 
   Reference:
     Schulman et al. 2017, arXiv:1707.06347, eq. 7; Ye et al. 2020,
-    arXiv:1912.09729, eq. 5.
+    arXiv:1912.09729 (dual-clip PPO).
   """
   adv = _token.constant(adv, mask)
   low, high = _token.constant(low, mask), _token.constant(high, mask)

@@ -41,8 +41,8 @@ def reinforce(
     [[6.0, 6.0]]
 
   Reference:
-    Williams 1992, Machine Learning 8, eq. 4 (with the advantage as
-    reinforcement).
+    Williams 1992, Machine Learning 8, doi:10.1007/BF00992696; the advantage
+    stands for the reinforcement less its baseline.
   """
   weighted = _token.constant(weight, mask) * _token.constant(adv, mask)
   return -weighted * _token.masked(logp, mask), {}

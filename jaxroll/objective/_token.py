@@ -51,12 +51,12 @@ def one_sided(
   and dual clipping, max(that, c A) for A < 0, adds min(., c).
 
   Args:
-    adv: f32[B, T] or [B, 1].
-    low, high: of the same shape.
+    adv: f32[B, T].
+    low, high: f32[B, T] or f32[B, 1].
     dual_clip: c > 1, or None.
 
   Returns:
-    low, high: the same with 0 and inf where a bound does not act.
+    low, high: f32[B, T], 0 and inf where a bound does not act.
 
   Raises:
     ValueError: if `dual_clip` is not greater than 1.

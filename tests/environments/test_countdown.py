@@ -198,19 +198,26 @@ def test_rows_by_hand(given, target, completion, reward):
   assert (outcome.status == types.SCORED).all()
 
 
-def test_a_stop_token_inside_is_wrong():
+@pytest.mark.parametrize(
+  "completion, reward",
+  [
+    ("3+5|", 1),
+    ("3+5||", 0),
+    ("3+5|+5|", 0),
+    ("3+5|+", 0),
+    ("3|5|", 0),  # a stop token is no sign
+    ("3+5+", 0),  # and a sign no stop token, should a hook stop there
+  ],
+)
+def test_where_the_stop_token_stands(completion, reward):
+  ids = [
+    vocabulary.STOP if c == "|" else vocabulary.encode(c)[0] for c in completion
+  ]
   tokens = np.zeros((ROWS, WIDTH), np.int32)
-  inside = [*vocabulary.encode("3+5"), vocabulary.STOP]
-  tokens[:, : len(inside)] = inside
-  for extra, length, reward in (
-    ([], 4, 1),
-    ([vocabulary.STOP], 5, 0),
-    ([*vocabulary.encode("+5"), vocabulary.STOP], 7, 0),
-  ):
-    tokens[:, 4 : 4 + len(extra)] = extra
-    rows = cases.rollouts(tokens, [length] * ROWS, group=[0] * ROWS)
-    outcome = VERIFY(by_hand([3, 5], 8), rows)
-    assert outcome.reward.tolist() == [reward] * ROWS
+  tokens[:, : len(ids)] = ids
+  rows = cases.rollouts(tokens, [len(ids)] * ROWS, group=[0] * ROWS)
+  outcome = VERIFY(by_hand([3, 5], 8), rows)
+  assert outcome.reward.tolist() == [reward] * ROWS
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,16 @@ def test_a_huge_gap_does_not_overflow(name):
   np.testing.assert_array_equal(np.asarray(out.weight)[MASK], 2.0)
 
 
+@pytest.mark.parametrize("name", ["token_weight", "sequence_weight"])
+def test_a_huge_gap_is_finite_without_a_cap(name):
+  out = getattr(trust, name)(OLD + 1e4, BEHAVIOUR, MASK, cap=np.inf)
+  np.testing.assert_allclose(
+    np.asarray(out.weight)[MASK],
+    4.851652e8,
+    rtol=1e-5,  # exp(20)
+  )
+
+
 @pytest.mark.parametrize("name", ["token_mask", "sequence_mask"])
 def test_a_huge_gap_is_left_out(name):
   for gap in (1e4, -1e4):
