@@ -80,7 +80,7 @@ def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
   if config.aggregate:
     aggregate = recipe.resolve(f"objective.aggregate.{config.aggregate}")
     if config.aggregate == "constant_length":
-      aggregate = functools.partial(aggregate, length=run_sizes.response_length)
+      aggregate = functools.partial(aggregate, limit=run_sizes.response_length)
     first = first._replace(aggregate=aggregate)
   made = made._replace(losses=(first, *others))
   recipe.check(made)
@@ -126,6 +126,7 @@ def warm_start(config, task, lm, state, rules):
       optimiser,
       rows=config.warm_start.rows,
       steps=config.warm_start.steps,
+      wrong=config.warm_start.wrong,
     )
   )
   policy = state.learners["policy"]

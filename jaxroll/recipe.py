@@ -27,6 +27,7 @@ FAMILIES = (
   "allocate",
   "keep",
   "objective",
+  "objective.aggregate",
   "recipes",
   "replay",
   "reward",
@@ -262,7 +263,7 @@ def resolve(name: str):
   """The function a config string names: "advantage.rloo", "recipes.vigor".
 
   Args:
-    name: "family.function".
+    name: "family.function", or "objective.aggregate.function".
 
   Returns:
     The function.
@@ -270,13 +271,12 @@ def resolve(name: str):
   Raises:
     ValueError: listing the alternatives.
   """
-  family, _, rest = name.partition(".")
-  if family not in FAMILIES or not rest:
+  folder, _, function = name.rpartition(".")
+  if folder not in FAMILIES:
     raise ValueError(f"{name!r}: write family.function, family in {FAMILIES}")
-  found = importlib.import_module(f"jaxroll.{family}")
-  for part in rest.split("."):
-    public = getattr(found, "__all__", ())
-    if part not in public and part != "aggregate":
-      raise ValueError(f"{name!r} is not in jaxroll: {family} has {public}")
-    found = getattr(found, part)
-  return found
+  family = importlib.import_module(f"jaxroll.{folder}")
+  if function not in family.__all__:
+    raise ValueError(
+      f"{name!r} does not exist: {folder} has {sorted(family.__all__)}"
+    )
+  return getattr(family, function)

@@ -36,12 +36,15 @@ def get_config() -> ml_collections.ConfigDict:
   config.model.kv_heads = 2
   config.model.head_dim = 32
   config.model.ffn = 384
+  config.model.tied_embedding = True
 
   # Supervised steps on the task's solutions before RL.
   config.warm_start = ml_collections.ConfigDict()
   config.warm_start.steps = 300
   config.warm_start.rows = 64
   config.warm_start.learning_rate = 1e-3
+  # Share of rows that learn another prompt's solution.
+  config.warm_start.wrong = 0.4
 
   # A step: `prompts` prompts share a budget of `rollouts` new rows.
   config.steps = 150

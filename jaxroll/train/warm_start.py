@@ -16,6 +16,7 @@ def warm_start(
   *,
   rows: int,
   steps: int,
+  wrong: float = 0.0,
 ):
   """A function that takes supervised steps, jittable as a whole.
 
@@ -28,13 +29,18 @@ def warm_start(
     optimiser: its state belongs to the learner given to the result.
     rows: prompts a step.
     steps: steps a call.
+    wrong: share of rows, in [0, 1), that learn another prompt's solution: the
+      policy then knows answers but gives them unreliably, as one pretrained
+      on text of mixed quality does.
 
   Returns:
     (learner, data, pool i32[M], key) -> learner, loss f32[steps].
 
   Raises:
-    ValueError: for a task without solutions.
+    ValueError: for a task without solutions; for a share out of its range.
   """
+  if not 0 <= wrong < 1:
+    raise ValueError(f"wrong={wrong}: a share in [0, 1)")
   if task.solutions is None:
     raise ValueError(
       f"task {task.name!r} has no solutions to learn from: set the number of "
@@ -55,10 +61,12 @@ def warm_start(
 
   def run(learner: types.Learner, data, pool, key):
     def step(learner, number):
-      draw, choose = jax.random.split(jax.random.fold_in(key, number))
+      draw, choose, mix = jax.random.split(jax.random.fold_in(key, number), 3)
       ids = jax.random.choice(draw, pool, (rows,))
       _, contexts = task.prompts(data, ids)
-      tokens, length = task.solutions(data, ids, choose)
+      swapped = jax.random.uniform(mix, (rows,)) < wrong
+      solved = jnp.where(swapped, jnp.roll(ids, 1), ids)
+      tokens, length = task.solutions(data, solved, choose)
       value, grads = jax.value_and_grad(loss)(
         learner.params, contexts, tokens, length
       )
