@@ -82,7 +82,8 @@ def summarise(records: list[dict]) -> dict:
 
   Returns:
     The keys of summary.json that metrics determine. `wasted_tokens` are those
-    generated and never trained on.
+    generated and never trained on. `compiles_after_first_step` leaves out the
+    first step of each process, `wall_seconds` what a kill has undone.
   """
   steps = [r for r in records if r["step"] > 0]
   evaluated = [r for r in records if "eval/pass@1" in r]
@@ -119,4 +120,11 @@ def summarise(records: list[dict]) -> dict:
     / max(1, total("rollouts")),
     "sampler_gap_max": max(r["sampler_gap_max"] for r in steps),
     "skipped_nonfinite": steps[-1]["skipped_nonfinite"],
+    "compiles_after_first_step": sum(
+      r["compiles"] for r in steps if r["process_step"] > 1
+    ),
+    "resumed_after": [
+      r["step"] - 1 for r in steps if r["process_step"] == 1 and r["step"] > 1
+    ],
+    "wall_seconds": records[-1]["wall_seconds"],
   }

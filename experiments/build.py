@@ -4,12 +4,12 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from absl import logging
 from ml_collections import ConfigDict
 
 from jaxroll import (
   environments,
   evaluate,
+  metrics,
   models,
   parallel,
   recipe,
@@ -17,6 +17,25 @@ from jaxroll import (
   train,
   types,
 )
+
+# The least that a field may be.
+_LEAST = {
+  "steps": 1,
+  "prompts": 1,
+  "rollouts": 1,
+  "slots": 1,
+  "micro_rows": 1,
+  "epochs": 1,
+  "minibatches": 1,
+  "eval_every": 1,
+  "eval_prompts": 2,
+  "eval_k": 1,
+  "checkpoint_every": 1,
+  "checkpoints_kept": 1,
+  "warmup_steps": 0,
+  "warm_start.steps": 0,
+  "warm_start.rows": 1,
+}
 
 
 def task(config: ConfigDict) -> types.Task:
@@ -46,13 +65,14 @@ def check(config: ConfigDict) -> None:
   Raises:
     ValueError: naming each with its value.
   """
-  names = ("steps", "prompts", "rollouts", "slots", "micro_rows", "epochs")
-  names += ("minibatches", "eval_every", "checkpoint_every")
-  wrong = [f"{name}={config[name]}" for name in names if config[name] < 1]
+  fields = metrics.flatten(config.to_dict())
+  wrong = [
+    f"{name}={fields[name]} must be at least {least}"
+    for name, least in _LEAST.items()
+    if fields[name] < least
+  ]
   if wrong:
-    raise ValueError(f"{', '.join(wrong)}: must be at least 1")
-  if config.warm_start.steps < 0:
-    raise ValueError(f"warm_start.steps={config.warm_start.steps}: at least 0")
+    raise ValueError(f"{', '.join(wrong)}: raise it")
 
 
 def sizes(config: ConfigDict, of: types.Task) -> types.Sizes:
@@ -109,51 +129,59 @@ def mesh(config: ConfigDict) -> jax.sharding.Mesh | None:
 _WARM_START = 2**31 - 2  # what its random numbers are for
 
 
-def warm_start(config, task, lm, state, rules):
-  """Supervised steps; the RL optimiser then starts anew."""
-  if not config.warm_start.steps:
-    return state
+def warm_start(config: ConfigDict, of: types.Task, lm, made: recipe.Recipe):
+  """(state) -> state, loss f32[steps] or None: the supervised steps, if any.
+
+  The RL optimiser starts anew. The reference is the policy that they leave.
+  """
+  steps = config.warm_start.steps
+  if not steps:
+    return lambda state: (state, None)
   optimiser = train.adamw(
     config.warm_start.learning_rate,
-    total_steps=config.warm_start.steps,
-    warmup_steps=min(20, config.warm_start.steps - 1),
+    total_steps=steps,
+    warmup_steps=min(20, steps - 1),
     final_scale=0.1,
   )
   supervised = jax.jit(
     train.warm_start(
       lm,
-      task,
+      of,
       optimiser,
       rows=config.warm_start.rows,
-      steps=config.warm_start.steps,
+      steps=steps,
       wrong=config.warm_start.wrong,
     )
   )
-  policy = state.learners["policy"]
-  learner, loss = supervised(
-    policy.replace(opt_state=optimiser.init(policy.params)),
-    task.data,
-    jnp.asarray(task.train_pool, jnp.int32),
-    jax.random.fold_in(state.key, _WARM_START),
-  )
-  logging.info("warm start: loss %.3f -> %.3f", loss[0], loss[-20:].mean())
-  policy = policy.replace(params=learner.params)
-  frozen = {}
-  if rules.reference:
-    frozen["reference"] = jax.tree.map(jnp.copy, learner.params)
-  return state.replace(
-    learners=state.learners | {"policy": policy}, frozen=frozen
-  )
+
+  def run(state):
+    policy = state.learners["policy"]
+    learner, loss = supervised(
+      policy.replace(opt_state=optimiser.init(policy.params)),
+      of.data,
+      jnp.asarray(of.train_pool, jnp.int32),
+      jax.random.fold_in(state.key, _WARM_START),
+    )
+    policy = policy.replace(params=learner.params)
+    frozen = {}
+    if made.reference:
+      frozen["reference"] = jax.tree.map(jnp.copy, learner.params)
+    state = state.replace(
+      learners=state.learners | {"policy": policy}, frozen=frozen
+    )
+    return state, loss
+
+  return run
 
 
 def evaluation(config: ConfigDict, of: types.Task, lm, on):
   """(params, data, settings, key) -> metrics of held-out prompts, samples."""
   pool = of.eval_pool
   number = min(config.eval_prompts, len(pool))
-  if number < 2 or not 1 <= config.eval_k:
+  if number < 2:
     raise ValueError(
-      f"eval_prompts={config.eval_prompts} of {len(pool)} in the task's "
-      f"evaluation pool, eval_k={config.eval_k}: at least 2 prompts and 1 row"
+      f"the task has {len(pool)} prompts to evaluate and a standard error "
+      "needs 2: raise task.eval_per_grade"
     )
   # Evenly through the pool, which is ordered by grade.
   ids = pool[[place * len(pool) // number for place in range(number)]]
@@ -173,13 +201,13 @@ def evaluation(config: ConfigDict, of: types.Task, lm, on):
     samples = sample(params, data, settings.sampler, settings.stops, key)
     once = estimate_once(samples.correct, where=samples.scored)
     some = estimate_all(samples.correct, where=samples.scored)
-    metrics = {
+    values = {
       "eval/pass@1": once.mean,
       "eval/pass@1_se": once.standard_error,
       "eval/pass@k": some.mean,
       "eval/pass@k_se": some.standard_error,
       "eval_k": config.eval_k,
     }
-    return metrics, samples
+    return jax.device_get(values), samples
 
   return run

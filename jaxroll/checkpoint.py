@@ -16,7 +16,7 @@ import json
 import os
 import platform
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -31,6 +31,7 @@ from jax.experimental import multihost_utils
 from jaxroll import metrics
 
 _ABSENT = "<absent>"
+_DAMAGED = "CHECKPOINT OF STEP %d IS DAMAGED, trying an older one: %s"
 
 
 class Restored(NamedTuple):
@@ -46,8 +47,7 @@ class Checkpoints:
 
   Args:
     directory: where the step directories lie; created. Nobody else writes it.
-    keep: newest steps kept, >= 1. Keep two or more: the older one is what a
-      run falls back to.
+    keep: newest steps kept, >= 1; with two there is one to fall back to.
     every: steps between saves, >= 1.
 
   Raises:
@@ -90,8 +90,7 @@ class Checkpoints:
     """Begins to write a step; returns when `state` may be donated.
 
     Args:
-      step: steps done, >= 0. Written if it is a multiple of `every` and not
-        there yet.
+      step: steps done, >= 0; written if a multiple of `every` and not there.
       state: pytree of `jax.Array`, none weakly typed.
       metadata: JSON values: the config, `environment()`, host state.
       force: write whatever `every` says: for the last step of a run.
@@ -118,7 +117,9 @@ class Checkpoints:
     # `force` is about orbax's own policy, which `every` has replaced.
     return self._manager.save(step, args=items, force=True)
 
-  def restore(self, template) -> Restored | None:
+  def restore(
+    self, template, *, accept: Callable[[dict, int], None] | None = None
+  ) -> Restored | None:
     """Returns the newest step that restores, or None where there is none.
 
     Steps that could not be read are moved aside, to `<step>.damaged`, once an
@@ -128,6 +129,8 @@ class Checkpoints:
     Args:
       template: a state with the wanted structure, shapes, dtypes and
         shardings: arrays, or `jax.ShapeDtypeStruct`s to spare their memory.
+      accept: (metadata, step), before the state is read; raises ValueError
+        where this run must not go on from there.
 
     Returns:
       Leaves equal to the saved ones bit by bit, sharded, and committed to
@@ -135,7 +138,7 @@ class Checkpoints:
       template does not compile again.
 
     Raises:
-      ValueError: a saved leaf has another shape or dtype than the template's.
+      ValueError: from `accept`, or a saved leaf has another shape or dtype.
       RuntimeError: there are steps and none of them restores.
 
     Note:
@@ -146,24 +149,15 @@ class Checkpoints:
     for step in reversed(self.steps()):
       try:
         body = self._read_record(step)
-        # A state of another shape is no damage: walking back over it would
-        # throw good steps away. (Orbax would cast dtypes without a word.)
-        lines = _differences(body["layout"], _layout(template))
-        state = None if lines else self._read_state(step, template, body)
+        # A refusal is no damage: walking back would throw good steps away.
+        refusal = _refusal(step, body, template, accept)
+        state = None if refusal else self._read_state(step, template, body)
       except Exception as error:  # orbax raises bare Exceptions
         failures[step] = f"{type(error).__name__}: {str(error).strip()[:500]}"
-        logging.warning(
-          "CHECKPOINT OF STEP %d IS DAMAGED, trying an older one: %s",
-          step,
-          failures[step],
-        )
+        logging.warning(_DAMAGED, step, failures[step])
         continue
-      if lines:
-        raise ValueError(
-          f"the checkpoint of step {step} holds another state than this run's "
-          f"({len(lines)} leaves differ):\n" + "\n".join(lines[:20]) + "\nuse "
-          "the code and config that wrote it, or start in a new --workdir"
-        )
+      if refusal:
+        raise refusal
       self._move_aside(failures)
       return Restored(state, body["metadata"], step)
     if failures:
@@ -220,6 +214,23 @@ class Checkpoints:
     self.close()
 
 
+def _refusal(step: int, body: dict, template, accept) -> ValueError | None:
+  """Returns why this run must not go on from a step, or None."""
+  try:
+    if accept is not None:
+      accept(body["metadata"], step)
+  except ValueError as error:
+    return error
+  # Orbax would cast dtypes without a word.
+  lines = _differences(body["layout"], _layout(template))
+  what = (
+    f"the checkpoint of step {step} holds another state than this run's "
+    f"({len(lines)} leaves differ):\n" + "\n".join(lines[:20]) + "\nuse "
+    "the code and config that wrote it, or start in a new --workdir"
+  )
+  return ValueError(what) if lines else None
+
+
 def _check_leaves(state) -> None:
   for path, leaf in jax.tree_util.tree_leaves_with_path(state):
     name = jax.tree_util.keystr(path)
@@ -250,8 +261,7 @@ def _checksums(state) -> dict[str, int]:
   """Returns sum_i (2 i + 1) bits_i mod 2^32 of every leaf.
 
   An odd weight makes any change of one element show, and integer sums don't
-  depend on their order: the same number on every mesh, without a copy to the
-  host.
+  depend on their order: the same on every mesh, without a copy to the host.
   """
   flat = jax.tree_util.tree_leaves_with_path(state)
   # Leaf by leaf: they need not all lie on the same devices.
@@ -302,10 +312,7 @@ def _differences(saved: Mapping, current: Mapping) -> list[str]:
 
 
 def check_config(
-  saved: Mapping[str, Any],
-  current: Mapping[str, Any],
-  *,
-  free: Sequence[str] = (),
+  saved: Mapping, current: Mapping, *, free: Sequence[str] = ()
 ) -> None:
   """Refuses to resume a run under another config.
 
@@ -318,8 +325,7 @@ def check_config(
     ValueError: names every field that differs and is not free.
 
   Example:
-    >>> check_config({"lr": 0.1, "steps": 9}, {"lr": 0.1, "steps": 99},
-    ...              free=("steps",))
+    >>> check_config({"lr": 1, "n": 9}, {"lr": 1, "n": 99}, free=("n",))
   """
   bound = [
     {
@@ -373,13 +379,10 @@ def warn_environment(saved: Mapping[str, Any]) -> list[str]:
 def prepare_workdir(workdir, *, resume: bool) -> epath.Path:
   """Creates a run's directory, or makes sure that it may be written to.
 
-  A run that is killed before its first checkpoint has left files and no step:
-  resumed, it starts afresh. So a job that may be killed at any time always
-  passes `resume=True`.
-
   Args:
     workdir: the run's directory.
-    resume: whether it may hold an earlier part of the run.
+    resume: whether it may hold an earlier part of the run. A job that may be
+      killed at any time always passes True: without a step it starts afresh.
 
   Returns:
     The directory's absolute path.

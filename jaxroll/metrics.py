@@ -280,6 +280,14 @@ class Progress:
       self._stream.write(line + "\n")
     self._stream.flush()
 
+  def note(self, text: str) -> None:
+    """Adds a text of its own; the line of a terminal goes on below it."""
+    start = "\r" if self._tty else ""
+    # Padded: what is left of a longer line would stand behind the text.
+    self._stream.write(start + text.ljust(self._width) + "\n")
+    self._stream.flush()
+    self._width = 0
+
   def _left(self, step: int, now: float) -> str:
     first, start = self._first
     if step == first:

@@ -38,38 +38,39 @@ FAMILIES = (
 # Names that are no columns: what the step knows at the call. A function may
 # give them defaults; the step's values win.
 SPECIALS = {
-  "key": "a PRNG key for this call",
-  "step": "i32[], the running step",
-  "num_groups": "P, static",
-  "num": "prompts to select, static",
-  "blocked": "bool[N], prompts that must not be selected",
-  "round": "i32[], the running round",
-  "rows": "i32[], rows of the round",
+  "key": "the step: a PRNG key for this call",
+  "step": "the step: i32[], the running step",
+  "num_groups": "the step: P, static",
+  "num": "the step: prompts to select, static",
+  "blocked": "the step: bool[N], prompts that must not be selected",
+  "round": "the step: i32[], the running round",
+  "rows": "the step: i32[], rows of the round",
 }
 
 _ROWS = ("group", "index", "length", "given_length", "round", "stopped")
-_ROWS += ("status", "reward", "valid")
-_TOKENS = ("tokens", "mask", "entropy", "behaviour_logp")
+_ROWS += ("status", "reward", "valid", "tokens", "mask", "entropy")
+_ROWS += ("behaviour_logp",)
 _SCORED = ("old_logp", "ref_logp")
 _TRUST = tuple(types.Trust._fields)
+_CALL = ("waiting", "key", "step", "num_groups")
 
 # What each family may ask for, in the order of a step.
 AVAILABLE = {
-  "select": ("stats", "pool"),
-  "allocate": ("stats", "tally", "waiting", "counts"),
-  "evidence": _ROWS + _TOKENS + ("waiting",),
-  "reward": _ROWS + _TOKENS + _SCORED + ("waiting",),
-  "keep": _ROWS + _TOKENS + _SCORED + ("waiting",),
-  "advantage": _ROWS + _TOKENS + _SCORED + ("waiting", "adv"),
-  "keep_loss": _ROWS + _TOKENS + _SCORED + ("waiting", "adv"),
-  "trust": _ROWS + _TOKENS + _SCORED + ("waiting", "adv"),
-  "losses": _ROWS + _TOKENS + _SCORED + ("adv", "logp") + _TRUST,
-  "aggregate": _ROWS + _TOKENS + _SCORED + ("adv",) + _TRUST,
+  "select": ("stats", "pool", "num", "blocked", "key", "step"),
+  "allocate": ("stats", "tally", "waiting", "counts", "round", "rows", "key"),
+  "evidence": _ROWS + _CALL,
+  "reward": _ROWS + _SCORED + _CALL,
+  "keep": _ROWS + _SCORED + _CALL,
+  "advantage": _ROWS + _SCORED + ("adv",) + _CALL,
+  "keep_loss": _ROWS + _SCORED + ("adv",) + _CALL,
+  "update": _ROWS + _SCORED + ("adv",) + _CALL,
+  "trust": _ROWS + _SCORED + ("adv", "num_groups"),
+  "losses": _ROWS + _SCORED + ("adv", "logp") + _TRUST,
+  "aggregate": _ROWS + _SCORED + ("adv", "num_groups") + _TRUST,
 }
 
-
-# Families a recipe holds as tuples of functions or Methods, in a step's order.
-CHAINS = ("select", "reward", "keep", "advantage", "keep_loss", "trust")
+# Families, held as tuples in a step's order, that a Method may stand in.
+CHAINS = ("select", "reward", "keep", "advantage", "keep_loss")
 
 
 def plain(round, given_length, valid):
@@ -123,17 +124,17 @@ class Recipe(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _names(fn) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-  """Positional names, required keywords, keywords with a default."""
+  """Positional names, required keywords, names with a default."""
   positional, required, optional = [], [], []
   for name, p in inspect.signature(fn).parameters.items():
     if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
       raise ValueError(f"{label(fn)} takes *{name}: name its columns instead")
-    if p.kind != p.KEYWORD_ONLY:
-      positional.append(name)
-    elif p.default is p.empty:
+    if p.default is not p.empty:
+      optional.append(name)
+    elif p.kind == p.KEYWORD_ONLY:
       required.append(name)
     else:
-      optional.append(name)
+      positional.append(name)
   return tuple(positional), tuple(required), tuple(optional)
 
 
@@ -141,18 +142,22 @@ def label(fn) -> str:
   """A function's name for messages."""
   while isinstance(fn, functools.partial):
     fn = fn.func
-  parts = [*getattr(fn, "__module__", "").split("."), fn.__name__]
+  name = getattr(fn, "__name__", type(fn).__name__)
+  parts = [*(getattr(fn, "__module__", None) or "").split("."), name]
   return ".".join(p for p in parts if p != "jaxroll" and p[:1] != "_")
 
 
 def call(fn, columns: Mapping[str, Any], **specials):
-  """Calls a function with the columns and specials that it names."""
+  """Calls a function with the columns and specials that it names.
+
+  A default is a hyper-parameter: a special replaces it, a column does not.
+  """
   positional, required, optional = _names(fn)
-  args = [columns[name] for name in positional]
-  known = {name: columns[name] for name in required if name in columns}
-  wanted = required + optional
-  known |= {name: specials[name] for name in wanted if name in specials}
-  return fn(*args, **known)
+  known = {**columns, **specials}
+  args = [known[name] for name in positional]
+  words = {name: known[name] for name in required}
+  words |= {name: specials[name] for name in optional if name in specials}
+  return fn(*args, **words)
 
 
 def stateful(recipe: Recipe) -> list[tuple[str, types.Method]]:
@@ -161,25 +166,34 @@ def stateful(recipe: Recipe) -> list[tuple[str, types.Method]]:
     (f"{family}.{place}", fn)
     for family in CHAINS
     for place, fn in enumerate(getattr(recipe, family))
-    if isinstance(fn, types.Method)
+    if _remembers(fn)
   ]
 
 
 def functions(recipe: Recipe) -> list[tuple[str, Callable]]:
-  """Every function of a recipe as (family, function), in a step's order."""
+  """Every function of a recipe as (family, function), in a step's order.
+
+  A Method counts as two: its `apply`, and its `update` as family "update".
+  """
   found = [("select", fn) for fn in recipe.select]
   found += [("allocate", recipe.allocate.counts), ("evidence", recipe.evidence)]
   for family in ("reward", "keep", "advantage", "keep_loss", "trust"):
     found += [(family, fn) for fn in getattr(recipe, family)]
   found += [("losses", loss.fn) for loss in recipe.losses]
   found += [("aggregate", loss.aggregate) for loss in recipe.losses]
+  updates = [("update", method.update) for _, method in stateful(recipe)]
   return [
-    (family, part)
-    for family, fn in found
-    for part in (
-      (fn.apply, fn.update) if isinstance(fn, types.Method) else (fn,)
-    )
-  ]
+    (family, _called(fn) if family in CHAINS else fn) for family, fn in found
+  ] + updates
+
+
+def _remembers(fn) -> bool:
+  return isinstance(fn, types.Method)
+
+
+def _called(fn) -> Callable:
+  """What is called of a function or a Method."""
+  return fn.apply if _remembers(fn) else fn
 
 
 def needs(recipe: Recipe) -> frozenset[str]:
@@ -208,21 +222,37 @@ def check(recipe: Recipe) -> None:
       raise ValueError(f"recipe {recipe.name!r} has no {chain}: give it one")
   for loss in recipe.losses:
     _refuse_k1(loss)
+  memories = [m for _, m in stateful(recipe)]
+  with_state = [fn for m in memories for fn in (m.apply, m.update)]
   for family, fn in functions(recipe):
+    if _remembers(fn):
+      raise ValueError(
+        f"{family} holds a Method: only {CHAINS} may have a memory"
+      )
     positional, required, _ = _names(fn)
     for name in positional + required:
-      _check_name(recipe, family, fn, name)
+      if not (name == "state" and fn in with_state):
+        _check_name(recipe, family, fn, name)
+  if "adv" in _names(_called(recipe.advantage[0]))[0]:
+    raise ValueError(
+      f"{label(_called(recipe.advantage[0]))} transforms adv and stands first "
+      "in advantage: put an estimator before it"
+    )
+  for fn in map(_called, recipe.select[:-1]):
+    if "num" in _names(fn)[1]:
+      raise ValueError(
+        f"{label(fn)} is not the last of select and has no num: bind it, "
+        "functools.partial(..., num=...)"
+      )
 
 
 def _check_name(recipe, family, fn, name):
-  if name in SPECIALS or name == "state":
-    return
-  if name not in types.COLUMNS:
+  maker = (types.COLUMNS | SPECIALS).get(name)
+  if maker is None:
     raise ValueError(
       f"{label(fn)} asks for {name!r}, which is no column: it must be one of "
       f"{sorted(types.COLUMNS)} or {sorted(SPECIALS)}, or get a default"
     )
-  maker = types.COLUMNS[name]
   if name not in AVAILABLE[family]:
     raise ValueError(
       f"{label(fn)} asks for {name!r}, which is not made when {family} runs "

@@ -291,9 +291,9 @@ def allocation_figure(run: Run) -> tuple[Figure, str]:
   first = np.searchsorted(column, np.arange(columns))
   ends = np.append(step[first], step[-1] + 1)
   image = left.pcolormesh(ends, edges, grid.T, cmap="cividis", vmin=0)
-  figure.colorbar(image, ax=left)
+  figure.colorbar(image, ax=left, label="rollouts a prompt")
   left.set_ylabel("solve rate believed before the step")
-  left.set_title("Rollouts a prompt, over time", loc="left")
+  left.set_title("Over time", loc="left")
   third = np.arange(len(step)) * 3 // len(step)
   curves = _bin_means(third, bins, count, 3)
   middles = (edges[:-1] + edges[1:]) / 2
@@ -345,24 +345,23 @@ def _bin_means(row, bins, count, rows: int) -> np.ndarray:
 def variance_figure(run: Run) -> tuple[Figure, str]:
   """Draws the share of groups whose rollouts all had the same reward."""
   figure, (axis,) = _panels(1)
-  width = _draw(axis, run, "zero_variance_share", "share of groups")
+  note = _mean_note(_draw(axis, run, "zero_variance_share", "share of groups"))
   axis.set_ylim(-0.02, 1.02)
-  return figure, (
-    "Groups whose rollouts all had the same reward, which teach nothing. "
-    + _mean_note(width)
-  )
+  what = "Groups whose rollouts all had the same reward, which teach nothing."
+  return figure, f"{what} {note}"
 
 
 def length_figure(run: Run) -> tuple[Figure, str]:
   """Draws response lengths and the speed of the run."""
   figure, (left, right) = _panels(2)
   width = _draw(left, run, "mean_length", "mean response length (tokens)")
-  other = _draw(
-    right, run, "tokens_per_second", "generated tokens a second", GREEN
-  )
-  left.set_ylim(bottom=0)
-  right.set_ylim(bottom=0)
-  return figure, _mean_note(max(width, other))
+  warm = run._replace(records=[r for r in run.records if not r.get("compiles")])
+  speed = ("tokens_per_second", "generated tokens a second", GREEN)
+  other = _draw(right, warm, *speed)
+  for axis in (left, right):
+    axis.set_ylim(bottom=0)
+  note = _mean_note(max(width, other))
+  return figure, f"Speed is of the steps that compiled nothing. {note}"
 
 
 def optimisation_figure(run: Run) -> tuple[Figure, str]:
@@ -375,6 +374,8 @@ def optimisation_figure(run: Run) -> tuple[Figure, str]:
     "grad_norm": "gradient norm",
   }
   widths = [_draw(axis, run, *item) for axis, item in zip(axes, labels.items())]
+  # One update a step leaves rounding errors, which are nothing to look at.
+  axes[1].set_ylim(0, max(1e-6, axes[1].get_ylim()[1]))
   return figure, _mean_note(max(widths))
 
 
@@ -383,8 +384,7 @@ _PAGE = """<!doctype html>
 body {{ font: 16px/1.5 system-ui, sans-serif; color: #222;
   max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
 h2 {{ border-bottom: 1px solid #ddd; margin-top: 2.5rem; }}
-img {{ width: 100%; }}
-table {{ border-collapse: collapse; font-size: 14px; }}
+img {{ width: 100%; }} table {{ border-collapse: collapse; font-size: 14px; }}
 td, th {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
   border-bottom: 1px solid #eee; white-space: pre-wrap;
   overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }}

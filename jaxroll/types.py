@@ -169,7 +169,6 @@ class Outcome(struct.PyTreeNode):
 class PromptStats(struct.PyTreeNode):
   """What is believed about every prompt of a task.
 
-  Attributes:
     alpha, beta: f32[N], Beta posterior of the solve rate, prior included.
     weight: f32[N], effective number of rollouts behind the moments.
     mean: f32[N], reward mean. m2: f32[N], weighted sum of squared deviations.
@@ -201,7 +200,7 @@ class Tally(struct.PyTreeNode):
 
 
 class Learner(struct.PyTreeNode):
-  """A trained network: its parameters and its optimiser's state."""
+  """A trained network."""
 
   params: Any
   opt_state: Any
@@ -263,23 +262,17 @@ EMPTY = 2**30
 
 
 class Cache(NamedTuple):
-  """Keys and values of decoded tokens.
+  """Keys and values of decoded tokens."""
 
-  Attributes:
-    keys, values: one array a layer, [B, K, columns, head_dim].
-    positions: i32[B, columns], each column's position in its row, or EMPTY.
-  """
-
-  keys: tuple
+  keys: tuple  # one array a layer, [B, K, columns, head_dim]
   values: tuple
-  positions: chex.Array
+  positions: chex.Array  # i32[B, columns], each column's in its row, or EMPTY
 
 
 class Task(NamedTuple):
   """Prompts and a verifier.
 
   Attributes:
-    name: the task's name.
     data: pytree of arrays, leading axis N: all that `prompts` needs.
     prompts: (data, ids i32[P]) -> Prompts, Contexts; an id of -1 gives some
       prompt with `Prompts.id == -1`. Jittable.
@@ -288,8 +281,7 @@ class Task(NamedTuple):
     solutions: (data, ids, key) -> tokens i32[P, T], length i32[P]: a correct
       answer, stop token included, or None where there are none. Jittable.
     decode: (ids sequence) -> str, for humans. Host only.
-    grade: i32[N], difficulty grade of each prompt, 0 easiest.
-    grades: names of the grades.
+    grade: i32[N], difficulty of each prompt, 0 easiest; grades: their names.
     train_pool, eval_pool: i32[M] ids, disjoint, numpy.
     vocab_size, prompt_length S, response_length T: static sizes.
     stop_tokens: ids that end a response.
@@ -317,9 +309,8 @@ class Allocator(NamedTuple):
   """How many new rows each prompt gets, in one round or several.
 
   Attributes:
-    rounds: (budget, P) -> tuple of ints, the most rows of each round; their
-      sum is at most `budget`. Raises ValueError where the budget is
-      infeasible.
+    rounds: (budget, P) -> tuple of ints, the most rows of each round, together
+      at most `budget`. Raises ValueError where that is infeasible.
     counts: (stats, tally, ..., *, round, rows, key) -> i32[P], new rows of
       each prompt in this round, sum <= rows. `round` and `rows` may be traced.
   """
@@ -329,17 +320,11 @@ class Allocator(NamedTuple):
 
 
 class Method(NamedTuple):
-  """A function with a memory.
+  """A function with a memory."""
 
-  Attributes:
-    init: (sizes: Sizes, *, key) -> state.
-    apply: (state, ..., *, key) -> output, state.
-    update: (state, ...columns) -> state.
-  """
-
-  init: Callable
-  apply: Callable
-  update: Callable
+  init: Callable  # (sizes: Sizes, *, key) -> state
+  apply: Callable  # (state, ...columns, *, key) -> output, state
+  update: Callable  # (state, ...columns) -> state, once the step has ended
 
 
 class Replay(NamedTuple):
@@ -362,13 +347,13 @@ class Replay(NamedTuple):
 
 
 class Sizes(NamedTuple):
-  """Static sizes of a run."""
+  """Static sizes of a run: N, P, the budget of new rows a step, S, T."""
 
-  num_ids: int  # N
-  prompts: int  # P
-  rows: int  # B without carried rows: the budget
-  prompt_length: int  # S
-  response_length: int  # T
+  num_ids: int
+  prompts: int
+  rows: int
+  prompt_length: int
+  response_length: int
 
 
 class Trust(NamedTuple):
@@ -384,7 +369,6 @@ class Loss(NamedTuple):
   """A named term of the objective.
 
   Attributes:
-    name: key of its metrics.
     fn: columns -> loss f32[B, T], aux dict of f32[B, T].
     coefficient: multiplies the term; never its denominator.
     aggregate: columns -> f32[B, T] weights, `sum(weights * loss)` is the
@@ -400,21 +384,19 @@ class Loss(NamedTuple):
 class Hook(NamedTuple):
   """A function called at every decoded token, with a memory by row.
 
-  Attributes:
-    init: (rows) -> carry, pytree with leading axis rows; a row starts here.
-    apply: explore: (logits f32[R, V], carry) -> logits, carry.
-      terminate: (trace: Trace, carry) -> stop bool[R], carry.
+  explore changes logits: apply(logits f32[R, V], carry) -> logits, carry.
+  terminate stops rows: apply(trace: Trace, carry) -> stop bool[R], carry.
   """
 
-  init: Callable
+  init: Callable  # (rows) -> carry, pytree with leading axis rows, at a start
   apply: Callable
 
 
 class Trace(NamedTuple):
-  """What a stop rule sees of the token just written, by row."""
+  """What a stop rule sees of the token just written, [R] each."""
 
-  token: chex.Array  # i32[R]
-  logp: chex.Array  # f32[R]
-  entropy: chex.Array  # f32[R]
+  token: chex.Array
+  logp: chex.Array
+  entropy: chex.Array
   position: chex.Array  # i32[R], 0 for the first token after the context
   given: chex.Array  # bool[R], the token was given, not sampled

@@ -26,6 +26,7 @@ _REMAT = {
   "full": jax.checkpoint_policies.nothing_saveable,
   "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
 }
+_DTYPES = ("float32", "bfloat16", "float16")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +79,12 @@ class Config:
       raise ValueError(
         f"head_dim={self.head_dim}: rotary positions need an even number"
       )
-    if self.remat not in _REMAT:
-      raise ValueError(f"remat={self.remat!r}: one of {sorted(_REMAT)}")
+    for name in ("rope_theta", "norm_eps"):
+      if not getattr(self, name) > 0:
+        raise ValueError(f"{name}={getattr(self, name)}: must be above 0")
+    for name, known in (("remat", tuple(_REMAT)), ("dtype", _DTYPES)):
+      if getattr(self, name) not in known:
+        raise ValueError(f"{name}={getattr(self, name)!r}: one of {known}")
 
 
 def rotate(x_BSnh, positions_BS, theta):
@@ -240,6 +245,7 @@ def policy(config: Config) -> types.Policy:
     chex.assert_rank([tokens, positions], 2)
     chex.assert_equal_shape([tokens, positions])
     if cache is None:
+      params = _stacked(params)
       return model.apply({"params": params}, tokens, positions), None
     x = jnp.take(params["embed"]["embedding"], tokens, axis=0)
     x = x.astype(config.dtype)
@@ -247,7 +253,8 @@ def policy(config: Config) -> types.Policy:
       cache.positions, positions, (0, column)
     )
     keys, values = [], []
-    for layer, k, v in zip(_layers(params, config), cache.keys, cache.values):
+    layers = _unstacked(params, config)["layers"]
+    for layer, k, v in zip(layers, cache.keys, cache.values):
       x, (k, v) = block.apply(
         {"params": layer}, x, positions, key_positions, (k, v), column
       )
@@ -275,16 +282,26 @@ def policy(config: Config) -> types.Policy:
     return types.Cache(layer, layer, empty)
 
   def prepare(params):
-    return params | {"layers": tuple(_layers(params, config))}
+    return _unstacked(params, config)
 
   return types.Policy(init, apply, unembed, init_cache, prepare)
 
 
-def _layers(params, config):
+def _unstacked(params, config):
+  """Params with a tuple of layers; those that have one already stay."""
   layers = params["layers"]
   if isinstance(layers, tuple):
-    return layers
-  return [
-    jax.tree.map(lambda leaf, i=i: leaf[i], layers)
-    for i in range(config.layers)
-  ]
+    return params
+
+  def one(i):
+    return jax.tree.map(lambda leaf: leaf[i], layers)
+
+  return params | {"layers": tuple(one(i) for i in range(config.layers))}
+
+
+def _stacked(params):
+  """The inverse of `_unstacked`."""
+  layers = params["layers"]
+  if not isinstance(layers, tuple):
+    return params
+  return params | {"layers": jax.tree.map(lambda *x: jnp.stack(x), *layers)}

@@ -9,7 +9,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 AXES = ("data", "fsdp", "tensor")
 ROW_AXES = ("data", "fsdp")
 
-# Path of a parameter -> its spec; the first pattern found in the path decides.
+# Path of a parameter -> its spec; the first pattern found in the path decides,
+# and what no pattern is found in is whole on every device.
 # Stacked layers have a leading axis that is never split. Optimiser states hold
 # copies of the parameter tree, so their paths end alike and one table serves.
 RULES = (
@@ -19,7 +20,6 @@ RULES = (
   (r"layers/(o|down)/kernel$", PartitionSpec(None, "tensor", "fsdp")),
   (r"layers/(q|k|v)/bias$", PartitionSpec(None, "tensor")),
   (r"(^|/)stats/", PartitionSpec("data")),
-  (r"", PartitionSpec()),
 )
 
 
@@ -70,13 +70,21 @@ def spec_for(path: str, shape, mesh: Mesh, rules=RULES) -> PartitionSpec:
     rules: (pattern, PartitionSpec) pairs, the first match decides.
 
   Returns:
-    A PartitionSpec not longer than the shape.
+    A PartitionSpec not longer than the shape, without axes of size 1.
   """
-  spec = next(spec for pattern, spec in rules if re.search(pattern, path))
+  found = (spec for pattern, spec in rules if re.search(pattern, path))
+  spec = next(found, PartitionSpec())
   if len(spec) > len(shape):
     return PartitionSpec()
+
+  def shards(axis):
+    names = (axis,) if isinstance(axis, str) else axis or ()
+    return math.prod(mesh.shape[name] for name in names)
+
+  # An axis of size 1 splits nothing; named or not, it is another sharding to
+  # jit, which would compile a step again for its own output.
   fits = [
-    axis if axis is not None and not size % mesh.shape[axis] else None
+    axis if shards(axis) > 1 and not size % shards(axis) else None
     for axis, size in zip(spec, shape)
   ]
   while fits and fits[-1] is None:

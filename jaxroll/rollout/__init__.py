@@ -1,10 +1,11 @@
 """How do prompts become rollouts?
 
-request   counts -> rows to generate; placing what came of them
-generate  the one call: contexts and a request in, rollouts out
-engine    prefill and the decode loop with its slots
-sampling  temperature, top-k, top-p, row keys, the sampler's log-probs
-stops     stop tokens and stop sequences
+request     counts -> rows to generate; placing what came of them
+generation  the one call, `generate`: contexts and a request in, rollouts out
+prefix      contexts, prefilled once for many rows
+engine      the decode loop with its slots
+sampling    temperature, top-k, top-p, row keys, the sampler's log-probs
+stopping    stop tokens and stop sequences
 """
 
 from jaxroll.rollout.generation import Info as Info

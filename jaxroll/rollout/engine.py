@@ -19,21 +19,24 @@ import jax
 import jax.numpy as jnp
 
 from jaxroll import types
-from jaxroll.rollout import sampling, stopping
+from jaxroll.rollout import prefix, sampling, stopping
 
 
-class Table(NamedTuple):
-  """Prefilled contexts.
+class _Plan(NamedTuple):
+  """What the loop reads and never changes: W slots, R rows."""
 
-  Attributes:
-    cache: Cache of X rows and S columns.
-    hidden: f[X, D], of each context's last token.
-    length: i32[X].
-  """
-
-  cache: types.Cache
-  hidden: chex.Array
-  length: chex.Array
+  policy: types.Policy
+  params: Any
+  table: prefix.Table
+  request: types.Request
+  keys: chex.Array  # keys[R]
+  settings: sampling.Sampler
+  rules: stopping.Stops
+  hooks: dict[str, types.Hook]
+  slots: int  # W
+  max_length: int  # T
+  queue: chex.Array  # i32[R], the rows to be generated come first
+  total: chex.Array  # i32[], how many those are
 
 
 class _State(NamedTuple):
@@ -55,34 +58,10 @@ class _State(NamedTuple):
   stopped: chex.Array  # bool[R]
 
 
-def prefill(policy: types.Policy, params, contexts: types.Contexts) -> Table:
-  """Runs every context through the model once.
-
-  Args:
-    policy: types.Policy.
-    params: as `policy.prepare` gives them.
-    contexts: X contexts of up to S tokens.
-
-  Returns:
-    A `Table` of X rows.
-  """
-  rows, columns = contexts.tokens.shape
-  at = jnp.arange(columns, dtype=jnp.int32)[None, :]
-  positions = jnp.where(at < contexts.length[:, None], at, types.EMPTY)
-  cache = policy.init_cache(rows, columns)
-  hidden, cache = policy.apply(
-    params, contexts.tokens, positions, cache, jnp.int32(0)
-  )
-  last = jnp.take_along_axis(
-    hidden, contexts.length[:, None, None] - 1, axis=1
-  )[:, 0]
-  return Table(cache, last, contexts.length)
-
-
 def decode(
   policy: types.Policy,
   params,
-  table: Table,
+  table: prefix.Table,
   request: types.Request,
   keys,
   settings: sampling.Sampler,
@@ -100,147 +79,154 @@ def decode(
     stopped bool[R], decode steps i32[].
   """
   rows = request.group.shape[0]
-  slots = min(slots, rows)
-  prefix = table.cache.positions.shape[1]
   wanted = request.valid & (request.limit > 0)
-  queue = jnp.argsort(~wanted, stable=True).astype(jnp.int32)
-  total = jnp.sum(wanted, dtype=jnp.int32)
   hooks = {"explore": explore, "terminate": terminate}
-  hooks = {name: hook for name, hook in hooks.items() if hook is not None}
-
-  def fresh_carries():
-    return {name: hook.init(slots) for name, hook in hooks.items()}
-
-  def refill(s: _State, ended) -> tuple[_State, chex.Array]:
-    """Ended slots take the queue's next rows; returns who took one."""
-    place = s.next_row + jnp.cumsum(ended, dtype=jnp.int32) - 1
-    taken = ended & (place < total)
-    row = jnp.where(taken, queue[jnp.clip(place, 0, rows - 1)], rows)
-    row = jnp.where(ended, row, s.row)
-    context = request.context[jnp.minimum(row, rows - 1)]
-    keys_, values = _copy_prefixes(s.cache, table.cache, taken, context)
-    positions = jnp.where(
-      taken[:, None],
-      jnp.pad(
-        table.cache.positions[context],
-        ((0, 0), (0, max_length)),
-        constant_values=types.EMPTY,
-      ),
-      s.cache.positions,
-    )
-    s = s._replace(
-      next_row=s.next_row + jnp.sum(ended, dtype=jnp.int32),
-      row=row,
-      t=jnp.where(taken, 0, s.t),
-      start=jnp.where(taken, table.length[context], s.start),
-      hidden=jnp.where(taken[:, None], table.hidden[context], s.hidden),
-      recent=jnp.where(
-        taken[:, None], stopping.nothing_recent(slots, rules), s.recent
-      ),
-      cache=types.Cache(keys_, values, positions),
-      carries=_select_rows(taken, fresh_carries(), s.carries),
-    )
-    return s, taken
-
-  def write(s: _State) -> tuple[_State, chex.Array, chex.Array]:
-    """Every live slot writes its next token; returns it and who ended."""
-    live = s.row < rows
-    row = jnp.minimum(s.row, rows - 1)
-    carries = dict(s.carries)
-    logits = policy.unembed(params, s.hidden)
-    if explore is not None:
-      logits, carries["explore"] = explore.apply(logits, carries["explore"])
-    shaped = sampling.shape_logits(logits, settings)
-    token = sampling.draw(shaped, keys[row], s.t)
-    is_given = s.t < request.given_length[row]
-    if request.given.shape[1]:
-      column = jnp.minimum(s.t, request.given.shape[1] - 1)
-      token = jnp.where(is_given, request.given[row, column], token)
-    logp, entropy = sampling.measure(shaped, token)
-    recent = stopping.push(s.recent, token)
-    stop = stopping.reached(rules, token, recent)
-    if terminate is not None:
-      trace = types.Trace(token, logp, entropy, s.t, is_given)
-      asked, carries["terminate"] = terminate.apply(trace, carries["terminate"])
-      stop |= asked
-    stop &= live & ~is_given
-    ended = live & (stop | (s.t + 1 >= request.limit[row]))
-
-    def put(buffer, value):
-      return buffer.at[s.row, s.t].set(value, mode="drop")
-
-    s = s._replace(
-      t=s.t + live.astype(jnp.int32),
-      recent=recent,
-      carries=carries,
-      tokens=put(s.tokens, token),
-      logp=put(s.logp, logp),
-      entropy=put(s.entropy, entropy),
-      length=s.length.at[s.row].add(1, mode="drop"),
-      stopped=s.stopped.at[s.row].max(stop, mode="drop"),
-    )
-    return s, token, ended
+  plan = _Plan(
+    policy,
+    params,
+    table,
+    request,
+    keys,
+    settings,
+    rules,
+    hooks={name: hook for name, hook in hooks.items() if hook is not None},
+    slots=min(slots, rows),
+    max_length=max_length,
+    queue=jnp.argsort(~wanted, stable=True).astype(jnp.int32),
+    total=jnp.sum(wanted, dtype=jnp.int32),
+  )
 
   def iterate(s: _State) -> _State:
-    s, token, ended = write(s)
-    s, taken = refill(s, ended)
-    going = (s.row < rows) & ~taken
-    position = jnp.where(going, s.start + s.t - 1, types.EMPTY)
-    column = prefix + s.step % max_length
-    hidden, cache = policy.apply(
-      params, token[:, None], position[:, None], s.cache, column
-    )
-    hidden = jnp.where(taken[:, None], s.hidden, hidden[:, 0])
-    return s._replace(step=s.step + 1, hidden=hidden, cache=cache)
+    s, token, ended = _write(plan, s)
+    s, taken = _refill(plan, s, ended)
+    return _advance(plan, s, token, taken)
 
-  idle = jnp.full((slots,), rows, jnp.int32)
+  start, _ = _refill(plan, _idle(plan), jnp.ones((plan.slots,), bool))
+  end = jax.lax.while_loop(lambda s: jnp.any(s.row < rows), iterate, start)
+  return end.tokens, end.logp, end.entropy, end.length, end.stopped, end.step
+
+
+def _idle(plan: _Plan) -> _State:
+  """No slot has a row, no row has a token."""
+  slots, rows = plan.slots, plan.request.group.shape[0]
+  hidden, columns = plan.table.hidden, plan.table.cache.positions.shape[1]
   zero = jnp.zeros((slots,), jnp.int32)
-  buffer = jnp.zeros((rows, max_length), jnp.float32)
-  start = _State(
+  buffer = jnp.zeros((rows, plan.max_length), jnp.float32)
+  return _State(
     step=jnp.int32(0),
     next_row=jnp.int32(0),
-    row=idle,
+    row=jnp.full((slots,), rows, jnp.int32),
     t=zero,
     start=zero,
-    hidden=jnp.zeros((slots, table.hidden.shape[1]), table.hidden.dtype),
-    recent=stopping.nothing_recent(slots, rules),
-    cache=policy.init_cache(slots, prefix + max_length),
-    carries=fresh_carries(),
+    hidden=jnp.zeros((slots, hidden.shape[1]), hidden.dtype),
+    recent=stopping.nothing_recent(slots, plan.rules),
+    cache=plan.policy.init_cache(slots, columns + plan.max_length),
+    carries=_fresh_carries(plan),
     tokens=buffer.astype(jnp.int32),
     logp=buffer,
     entropy=buffer,
     length=jnp.zeros((rows,), jnp.int32),
     stopped=jnp.zeros((rows,), bool),
   )
-  start, _ = refill(start, jnp.ones((slots,), bool))
-  end = jax.lax.while_loop(lambda s: jnp.any(s.row < rows), iterate, start)
-  return end.tokens, end.logp, end.entropy, end.length, end.stopped, end.step
 
 
-def _copy_prefixes(cache, table, taken, context):
-  """Copies the table's rows into the slots that took a row, one at a time.
+def _fresh_carries(plan: _Plan):
+  return {name: hook.init(plan.slots) for name, hook in plan.hooks.items()}
 
-  A loop over the slots that need it, not a select over all: its cost is the
-  prefixes really copied, and the cache is updated in place.
-  """
 
-  def body(carry):
-    left, keys, values = carry
-    slot = jnp.argmax(left)
-    at = (slot, 0, 0, 0)
+def _write(plan: _Plan, s: _State) -> tuple[_State, chex.Array, chex.Array]:
+  """Every live slot writes its next token; returns it and who ended."""
+  request, rows = plan.request, plan.request.group.shape[0]
+  live = s.row < rows
+  row = jnp.minimum(s.row, rows - 1)
+  carries = dict(s.carries)
+  logits = plan.policy.unembed(plan.params, s.hidden)
+  if "explore" in plan.hooks:
+    logits, carries["explore"] = plan.hooks["explore"].apply(
+      logits, carries["explore"]
+    )
+  shaped = sampling.shape_logits(logits, plan.settings)
+  token = sampling.draw(shaped, plan.keys[row], s.t)
+  is_given = s.t < request.given_length[row]
+  if request.given.shape[1]:
+    column = jnp.minimum(s.t, request.given.shape[1] - 1)
+    token = jnp.where(is_given, request.given[row, column], token)
+  logp, entropy = sampling.measure(shaped, token)
+  recent = stopping.push(s.recent, token)
+  stop = stopping.reached(plan.rules, token, recent)
+  if "terminate" in plan.hooks:
+    trace = types.Trace(token, logp, entropy, s.t, is_given)
+    asked, carries["terminate"] = plan.hooks["terminate"].apply(
+      trace, carries["terminate"]
+    )
+    stop |= asked
+  stop &= live & ~is_given
+  ended = live & (stop | (s.t + 1 >= request.limit[row]))
 
-    def copy(into, source):
-      piece = jax.lax.dynamic_slice_in_dim(source, context[slot], 1, axis=0)
-      return jax.lax.dynamic_update_slice(into, piece, at)
+  def put(buffer, value):
+    return buffer.at[s.row, s.t].set(value, mode="drop")
 
-    keys = jax.tree.map(copy, keys, table.keys)
-    values = jax.tree.map(copy, values, table.values)
-    return left.at[slot].set(False), keys, values
-
-  _, keys, values = jax.lax.while_loop(
-    lambda carry: jnp.any(carry[0]), body, (taken, cache.keys, cache.values)
+  s = s._replace(
+    t=s.t + live.astype(jnp.int32),
+    recent=recent,
+    carries=carries,
+    tokens=put(s.tokens, token),
+    logp=put(s.logp, logp),
+    entropy=put(s.entropy, entropy),
+    length=s.length.at[s.row].add(1, mode="drop"),
+    stopped=s.stopped.at[s.row].max(stop, mode="drop"),
   )
-  return keys, values
+  return s, token, ended
+
+
+def _refill(plan: _Plan, s: _State, ended) -> tuple[_State, chex.Array]:
+  """Ended slots take the queue's next rows; returns who took one."""
+  rows = plan.request.group.shape[0]
+  place = s.next_row + jnp.cumsum(ended, dtype=jnp.int32) - 1
+  taken = ended & (place < plan.total)
+  row = jnp.where(taken, plan.queue[jnp.clip(place, 0, rows - 1)], rows)
+  row = jnp.where(ended, row, s.row)
+  context = plan.request.context[jnp.minimum(row, rows - 1)]
+  keys, values = prefix.copy(s.cache, plan.table, taken, context)
+  positions = jnp.pad(
+    plan.table.cache.positions[context],
+    ((0, 0), (0, plan.max_length)),
+    constant_values=types.EMPTY,
+  )
+
+  def pick(new, old):
+    return _select_rows(taken, new, old)
+
+  s = s._replace(
+    next_row=s.next_row + jnp.sum(ended, dtype=jnp.int32),
+    row=row,
+    t=pick(jnp.zeros_like(s.t), s.t),
+    start=pick(plan.table.length[context], s.start),
+    hidden=pick(plan.table.hidden[context], s.hidden),
+    recent=pick(stopping.nothing_recent(plan.slots, plan.rules), s.recent),
+    cache=types.Cache(keys, values, pick(positions, s.cache.positions)),
+    carries=pick(_fresh_carries(plan), s.carries),
+  )
+  return s, taken
+
+
+def _advance(plan: _Plan, s: _State, token, taken) -> _State:
+  """The tokens of slots that go on pass through the model.
+
+  The others' keys and values are written too, at position EMPTY.
+  """
+  going = (s.row < plan.request.group.shape[0]) & ~taken
+  position = jnp.where(going, s.start + s.t - 1, types.EMPTY)
+  ring = plan.table.cache.positions.shape[1]
+  hidden, cache = plan.policy.apply(
+    plan.params,
+    token[:, None],
+    position[:, None],
+    s.cache,
+    ring + s.step % plan.max_length,
+  )
+  hidden = jnp.where(taken[:, None], s.hidden, hidden[:, 0])
+  return s._replace(step=s.step + 1, hidden=hidden, cache=cache)
 
 
 def _select_rows(where, new, old):

@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec
 
 from jaxroll import types
 from jaxroll.parallel import ROW_AXES
-from jaxroll.rollout import engine, sampling, stopping
+from jaxroll.rollout import engine, prefix, sampling, stopping
 
 
 class Info(NamedTuple):
@@ -53,11 +53,13 @@ def generate(
     params: the policy's parameters.
     contexts: X contexts of up to S tokens.
     request: R rows. A resumed row gives its tokens so far and its old
-      identity in `keys`; a forked row gives its parent's stem.
+      identity in `keys`; a forked row gives its parent's stem. A limit above
+      `max_length` counts as `max_length`.
     keys: keys[R], from `sampling.row_keys`.
     settings: the sampler's, from `sampling.sampler`.
     rules: stop rules, from `rollout.stops`.
-    slots: rows decoded at once, over the whole mesh; at least 1.
+    slots: rows decoded at once, over the whole mesh; at least 1, and never
+      less than one a shard.
     max_length: T, most tokens after a context.
     round_index: i32[], noted in `Rollouts.round`.
     explore: changes logits before sampling; `behaviour_logp` is of the
@@ -71,7 +73,39 @@ def generate(
 
   Raises:
     ValueError: where slots or the given columns do not fit.
+
+  A model of one logit table, greedy: 0 is followed by 1, 1 by 2, 2 by 0.
+
+  >>> from jaxroll import rollout
+  >>> table = jnp.roll(jnp.eye(3), 1, axis=1)
+  >>> lm = types.Policy(
+  ...   init=lambda key: table,
+  ...   apply=lambda params, tokens, at, cache, column: (params[tokens], cache),
+  ...   unembed=lambda params, hidden: hidden,
+  ...   init_cache=lambda rows, columns: types.Cache(
+  ...     (), (), jnp.zeros((rows, columns), jnp.int32)
+  ...   ),
+  ... )
+  >>> zero, one = jnp.zeros(2, jnp.int32), jnp.ones(2, jnp.int32)
+  >>> contexts = types.Contexts(jnp.array([[0], [1]]), length=one)
+  >>> rows, info = generate(
+  ...   lm,
+  ...   table,
+  ...   contexts,
+  ...   rollout.fill(one, zero, rows=2, step=0, limit=5),
+  ...   rollout.row_keys(jax.random.key(0), zero, zero, zero, zero),
+  ...   rollout.sampler(temperature=0.0),
+  ...   rollout.stops([0]),
+  ...   slots=2,
+  ...   max_length=5,
+  ... )
+  >>> rows.tokens.tolist()
+  [[1, 2, 0, 0, 0], [2, 0, 0, 0, 0]]
+  >>> rows.length.tolist(), int(info.decode_steps), int(info.slot_steps)
+  ([3, 2], 3, 6)
   """
+  _check_shapes(contexts, request, keys)
+  request = request.replace(limit=jnp.minimum(request.limit, max_length))
   if slots < 1:
     raise ValueError(f"slots={slots}: must be at least 1")
   if request.given.shape[1] > max_length:
@@ -87,7 +121,7 @@ def generate(
 
   def run(params, contexts, request, keys, settings, rules):
     params = policy.prepare(params)
-    table = engine.prefill(policy, params, contexts)
+    table = prefix.prefill(policy, params, contexts)
     if shards > 1:
       table = jax.tree.map(
         lambda x: jax.lax.all_gather(x, ROW_AXES, axis=0, tiled=True), table
@@ -111,6 +145,12 @@ def generate(
   rollouts = _assemble(request, rows, round_index, max_length)
   queue_slots = min(local_slots, -(-request.group.shape[0] // shards))
   return rollouts, Info(jnp.max(steps), jnp.sum(steps) * queue_slots)
+
+
+def _check_shapes(contexts, request, keys):
+  chex.assert_rank([contexts.tokens, request.given], 2)
+  chex.assert_equal_shape_prefix(jax.tree.leaves(contexts), 1)
+  chex.assert_equal_shape_prefix([*jax.tree.leaves(request), keys], 1)
 
 
 def _over_rows(run, mesh, shards):

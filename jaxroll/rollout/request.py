@@ -29,6 +29,11 @@ def fill(
 
   Returns:
     A `types.Request` of R rows, those of a prompt next to each other.
+
+  >>> new, used = jnp.array([2, 0, 1]), jnp.array([4, 0, 0])
+  >>> request = fill(new, used, rows=4, step=0, limit=9)
+  >>> request.group.tolist(), request.index.tolist(), request.valid.tolist()
+  ([0, 0, 2, 0], [4, 5, 0, 4], [True, True, True, False])
   """
   group, rank, valid = numerics.expand_counts(counts, rows)
   fill_value = jnp.broadcast_to(jnp.asarray(step, jnp.int32), (rows,))
@@ -46,7 +51,17 @@ def fill(
 
 
 def empty(rows: int, max_length: int) -> types.Rollouts:
-  """Rollouts without a valid row."""
+  """Rollouts without a valid row.
+
+  Args:
+    rows: B. max_length: T. Static.
+
+  Returns:
+    `types.Rollouts` of zeros.
+
+  >>> empty(2, 3).tokens.tolist()
+  [[0, 0, 0], [0, 0, 0]]
+  """
   number = jnp.zeros((rows,), jnp.int32)
   wide = jnp.zeros((rows, max_length), jnp.float32)
   return types.Rollouts(
@@ -78,6 +93,10 @@ def place(into, part, row, valid):
 
   Returns:
     `into` with the rows written.
+
+  >>> place(jnp.zeros(3), jnp.ones(2), jnp.array([2, 0]),
+  ...       jnp.array([True, False]))
+  Array([0., 0., 1.], dtype=float32)
   """
 
   def put(whole, piece):

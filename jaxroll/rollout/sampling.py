@@ -44,6 +44,9 @@ def sampler(temperature=1.0, top_k=None, top_p=None) -> Sampler:
 
   Raises:
     ValueError: where a setting is out of its range.
+
+  >>> float(sampler(temperature=0.5).temperature)
+  0.5
   """
   if not temperature >= 0:
     raise ValueError(f"temperature={temperature}: must be at least 0 (greedy)")
@@ -70,6 +73,9 @@ def shape_logits(logits, settings: Sampler):
 
   Returns:
     f32[R, V].
+
+  >>> shape_logits(jnp.array([[2.0, 0.0, 1.0]]), sampler(0.5, top_k=2)).tolist()
+  [[4.0, -inf, 2.0]]
   """
   logits = logits.astype(jnp.float32)
   cold = settings.temperature <= 0
@@ -87,7 +93,8 @@ def shape_logits(logits, settings: Sampler):
   if settings.top_p is not None:
     probs = jax.nn.softmax(jnp.where(kept, ordered, -jnp.inf), axis=-1)
     before = jnp.cumsum(probs, axis=-1) - probs
-    kept &= (before < settings.top_p) | (rank == 0)
+    # At 1 nothing is cut, whatever the rounding of the sum says.
+    kept &= (before < settings.top_p) | (rank == 0) | (settings.top_p >= 1)
   last = jnp.min(jnp.where(kept, ordered, jnp.inf), axis=-1, keepdims=True)
   return jnp.where(scaled >= last, scaled, -jnp.inf)
 
@@ -102,6 +109,10 @@ def draw(shaped, keys, position):
 
   Returns:
     i32[R].
+
+  >>> only_two = jnp.array([[-jnp.inf, -jnp.inf, 0.0]])
+  >>> draw(only_two, jax.random.split(jax.random.key(0), 1), jnp.array([7]))
+  Array([2], dtype=int32)
   """
   vocab = shaped.shape[-1]
 
@@ -113,12 +124,24 @@ def draw(shaped, keys, position):
 
 
 def measure(shaped, token):
-  """The token's log-prob and the distribution's entropy: f32[R], f32[R]."""
+  """The token's log-prob and the distribution's entropy, in nats.
+
+  Args:
+    shaped: f32[R, V], from `shape_logits`.
+    token: i32[R].
+
+  Returns:
+    logp f32[R], -inf off the support; entropy f32[R].
+
+  >>> logp, entropy = measure(jnp.array([[0.0, 0.0, -jnp.inf]]), jnp.array([1]))
+  >>> round(float(logp[0]), 4), round(float(entropy[0]), 4)
+  (-0.6931, 0.6931)
+  """
   return numerics.token_logp(shaped, token), numerics.entropy(shaped)
 
 
 def row_keys(key, born, prompt, occurrence, index):
-  """The key of each row from its identity: keys[R].
+  """The key of each row, from its identity.
 
   Args:
     key: the run's key.
@@ -126,6 +149,14 @@ def row_keys(key, born, prompt, occurrence, index):
     prompt: i32[R], the prompt's id in the task.
     occurrence: i32[R], how often the prompt stands earlier in the step.
     index: i32[R], place within the prompt's group.
+
+  Returns:
+    keys[R].
+
+  >>> zero = jnp.zeros(2, jnp.int32)
+  >>> keys = row_keys(jax.random.key(0), zero, zero, zero, jnp.arange(2))
+  >>> keys.shape, bool(keys[0] == keys[1])
+  ((2,), False)
   """
 
   def fold(*identity):

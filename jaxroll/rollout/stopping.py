@@ -36,6 +36,9 @@ def stops(tokens: Sequence[int], sequences: Sequence[Sequence[int]] = ()):
 
   Raises:
     ValueError: for a negative id or an empty sequence.
+
+  >>> stops([2], [(5, 6, 7), (9,)]).sequences.tolist()
+  [[5, 6, 7], [-1, -1, 9]]
   """
   if any(t < 0 for t in tokens) or any(t < 0 for s in sequences for t in s):
     raise ValueError(f"stop ids must be >= 0: {tokens}, {sequences}")

@@ -1,7 +1,9 @@
 """How does a policy become better?
 
 state       the first TrainState
-step        one training step as four pure functions, fused or hosted
+step        one training step as four pure functions
+forms       the step as one function: fused, or hosted
+methods     the calls of a recipe's chains
 scoring     log-probs of rows that are already there
 update      optimiser steps over micro-batches
 optimiser   AdamW with schedule, clipping and a guard
@@ -9,6 +11,9 @@ warm_start  supervised steps before RL
 metrics     what a step reports
 """
 
+from jaxroll.train.forms import fused as fused
+from jaxroll.train.forms import hosted as hosted
+from jaxroll.train.methods import value as value
 from jaxroll.train.optimiser import adamw as adamw
 from jaxroll.train.optimiser import apply_gradients as apply_gradients
 from jaxroll.train.scoring import token_logps as token_logps
@@ -17,10 +22,7 @@ from jaxroll.train.step import Draft as Draft
 from jaxroll.train.step import Output as Output
 from jaxroll.train.step import Settings as Settings
 from jaxroll.train.step import Step as Step
-from jaxroll.train.step import fused as fused
-from jaxroll.train.step import hosted as hosted
 from jaxroll.train.step import make_step as make_step
-from jaxroll.train.step import value as value
 from jaxroll.train.update import update as update
 from jaxroll.train.warm_start import warm_start as warm_start
 

@@ -30,7 +30,7 @@ def adamw(
     final_scale: rate at the end over the peak, in [0, 1].
     clip_norm: global gradient norm, > 0, or None.
     weight_decay: decoupled, >= 0.
-    b1, b2: moment decays.
+    b1, b2: moment decays, in [0, 1).
 
   Returns:
     A transformation whose state counts skipped steps in `total_notfinite`.
@@ -47,6 +47,15 @@ def adamw(
     raise ValueError(f"clip_norm={clip_norm}: > 0, or None for no clipping")
   if not 0 <= final_scale <= 1:
     raise ValueError(f"final_scale={final_scale}: must be in [0, 1]")
+  for name, value in (
+    ("warmup_steps", warmup_steps),
+    ("weight_decay", weight_decay),
+  ):
+    if not value >= 0:
+      raise ValueError(f"{name}={value}: must be at least 0")
+  for name, value in (("b1", b1), ("b2", b2)):
+    if not 0 <= value < 1:
+      raise ValueError(f"{name}={value}: must be in [0, 1)")
   if total_steps is not None and total_steps <= warmup_steps:
     raise ValueError(
       f"total_steps={total_steps} must exceed warmup_steps={warmup_steps}"

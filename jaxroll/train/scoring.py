@@ -6,10 +6,13 @@ trainer compute the same function. Logits are made in chunks of T and recomputed
 in the backward pass: [B, T, V] never exists.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
-from jaxroll import numerics, types
+from jaxroll import numerics, parallel, types
 
 # Most logits held at once, in elements.
 _CHUNK = 2**23
@@ -76,6 +79,58 @@ def token_logps(
     out = jax.lax.map(jax.checkpoint(read), tuple(split))
     logp, entropy = (x.swapaxes(0, 1).reshape(B, T) for x in out)
   return jnp.where(real, logp, 0.0), jnp.where(real, entropy, 0.0)
+
+
+def columns(
+  policy: types.Policy,
+  scorers: Mapping[str, Any],
+  rows: types.Rollouts,
+  contexts: types.Contexts,
+  temperature,
+  *,
+  micro_rows: int,
+  mesh: jax.sharding.Mesh | None = None,
+) -> dict[str, jax.Array]:
+  """Log-probs of a step's rows under several sets of parameters.
+
+  Args:
+    policy: types.Policy.
+    scorers: parameters by the name of their column.
+    rows: B rows.
+    contexts: what the rows were sampled from.
+    temperature: f32[].
+    micro_rows: rows of one forward pass.
+    mesh: rows of a pass lie over its `data` and `fsdp` axes.
+
+  Returns:
+    f32[B, T] by name.
+  """
+  total = rows.length.shape[0]
+  size = min(micro_rows, total)
+  index = jnp.arange(-(-total // size) * size) % total
+  pieces = jax.tree.map(
+    lambda x: x[index].reshape(-1, size, *x.shape[1:]),
+    (rows.context, rows.tokens, rows.length),
+  )
+
+  def score(params):
+    def some(piece):
+      context, tokens, length = parallel.rows(piece, mesh)
+      logp, _ = token_logps(
+        policy,
+        params,
+        contexts.tokens[context],
+        contexts.length[context],
+        tokens,
+        length,
+        temperature,
+      )
+      return logp
+
+    logp = jax.lax.map(some, pieces)
+    return logp.reshape(-1, logp.shape[-1])[:total]
+
+  return {name: score(params) for name, params in scorers.items()}
 
 
 def _chunks(elements_per_token: int, T: int) -> int:

@@ -1,9 +1,7 @@
 """What happens in one training step? Plan, roll out, verify, learn.
 
-A step is four pure functions over a `Draft`, the step's own record. With a
-jittable verifier they are one jitted function (`fused`), otherwise the same
-four are jitted one by one around the verifier (`hosted`). Neither tests which
-method it runs.
+A step is four pure functions over a `Draft`, the step's own record; `forms`
+makes one of them. None tests which method it runs.
 
   begin      who is resumed, which prompts are selected      -> Draft
   generate   one round: counts, request, rollouts            -> rows, Draft
@@ -22,12 +20,19 @@ import optax
 from absl import logging
 
 from jaxroll import numerics, parallel, posterior, recipe, rollout, types
+from jaxroll.train import methods as methods_lib
 from jaxroll.train import metrics as metrics_lib
 from jaxroll.train import scoring
 from jaxroll.train import update as update_lib
 
 # What a step's random numbers are for.
 _SELECT, _ALLOCATE, _ROWS, _UPDATE, _METHODS = range(5)
+
+# Whose parameters a column of log-probs is made with.
+_SCORERS = {
+  "old_logp": lambda state: state.learners["policy"].params,
+  "ref_logp": lambda state: state.frozen["reference"],
+}
 
 
 class Settings(NamedTuple):
@@ -133,6 +138,11 @@ def make_step(
       f"{len(task.train_pool)} training prompts: lower prompts"
     )
   _warn_tails(rounds, slots)
+  scorers = {
+    name: params
+    for name, params in _SCORERS.items()
+    if name in recipe.needs(rules)
+  }
   width = max(rounds)
   first = np.concatenate([[0], np.cumsum(rounds)[:-1]]).astype(np.int32)
   groups_waiting, carried = (
@@ -158,7 +168,7 @@ def make_step(
       rows, outcome = rollout.place(
         (rows, outcome), (old_rows, old_outcome), at, old_rows.valid
       )
-    fresh, methods = _select(
+    fresh, methods = methods_lib.select(
       rules,
       jnp.asarray(task.train_pool, jnp.int32),
       state.stats,
@@ -253,19 +263,20 @@ def make_step(
       "step": state.step,
       "key": jax.random.fold_in(key, _METHODS),
     }
-    evidence = recipe.call(rules.evidence, rows | prompts, **specials)
-    stats = rules.observe(
-      state.stats,
-      draft.prompts.id,
-      rows["reward"],
-      rows["length"],
-      rows["group"],
-      evidence & rows["valid"],
-      step=state.step,
+    stats = _observe(rules, state, draft, rows | prompts, specials)
+    rows |= scoring.columns(
+      policy,
+      {name: scorer(state) for name, scorer in scorers.items()},
+      draft.rollouts,
+      draft.contexts,
+      settings.sampler.temperature,
+      micro_rows=micro_rows,
+      mesh=mesh,
     )
-    rows |= _scores(rules, policy, state, draft, settings, micro_rows, mesh)
     raw = rows
-    rows, methods = value(rules, rows, prompts, draft.methods, specials)
+    rows, methods = methods_lib.value(
+      rules, rows, prompts, draft.methods, specials
+    )
     learner, learned = update_lib.update(
       rules,
       policy,
@@ -279,115 +290,26 @@ def make_step(
       key=jax.random.fold_in(key, _UPDATE),
       mesh=mesh,
     )
+    methods = methods_lib.update(rules, rows | prompts, methods, specials)
     if rules.replay is not None:
-      methods["replay"] = rules.replay.add(
-        methods["replay"],
-        draft.prompts,
-        draft.rollouts,
-        draft.outcome,
-        draft.waiting,
-        step=state.step,
-      )
-    for slot, method in recipe.stateful(rules):
-      columns = rows | prompts | {"state": methods[slot]}
-      methods[slot] = recipe.call(method.update, columns, **specials)
-    before = posterior.mean(state.stats)[jnp.maximum(draft.prompts.id, 0)]
+      methods["replay"] = _store(rules.replay, methods, draft, state.step)
     metrics = learned | metrics_lib.measure(draft, raw, rows, sizes.prompts)
+    metrics["skipped_nonfinite"] = metrics_lib.skipped(learner.opt_state)
+    output = _output(metrics, state, draft)
     state = state.replace(
       learners=state.learners | {"policy": learner},
       stats=stats,
       methods=methods,
       step=state.step + 1,
     )
-    metrics["skipped_nonfinite"] = metrics_lib.skipped(learner.opt_state)
-    return state, Output(
-      metrics=metrics,
-      prompts=draft.prompts,
-      counts=draft.counts,
-      solve_rate=before,
-      rollouts=draft.rollouts,
-      outcome=draft.outcome,
-    )
+    if mesh is not None:
+      # As it came: the next call compiles nothing.
+      state = jax.lax.with_sharding_constraint(
+        state, parallel.shardings(state, mesh)
+      )
+    return state, output
 
   return Step(begin, generate, absorb, learn, rounds)
-
-
-def value(rules: recipe.Recipe, rows, prompts, methods, specials):
-  """What the rows are worth: reward, keep, advantage, keep for the loss.
-
-  Args:
-    rules: the recipe.
-    rows: columns [B, ...] with the verifier's `reward` and `valid`.
-    prompts: columns [P].
-    methods: states of the stateful methods by slot.
-    specials: see `recipe.SPECIALS`.
-
-  Returns:
-    rows with `reward`, `valid`, `mask` and `adv` as the recipe has them, and
-    the methods' states.
-  """
-  rows, methods = dict(rows), dict(methods)
-
-  def apply(family, place, fn):
-    columns = rows | prompts
-    if not isinstance(fn, types.Method):
-      return recipe.call(fn, columns, **specials)
-    slot = f"{family}.{place}"
-    columns["state"] = methods[slot]
-    out, methods[slot] = recipe.call(fn.apply, columns, **specials)
-    return out
-
-  for place, fn in enumerate(rules.reward):
-    rows["reward"] = apply("reward", place, fn)
-  for place, fn in enumerate(rules.keep):
-    rows["valid"] &= apply("keep", place, fn)
-  for place, fn in enumerate(rules.advantage):
-    rows["adv"] = jax.lax.stop_gradient(apply("advantage", place, fn))
-  rows["mask"] &= rows["valid"][:, None]
-  for place, fn in enumerate(rules.keep_loss):
-    kept = apply("keep_loss", place, fn)
-    rows["mask"] &= kept if kept.ndim == 2 else kept[:, None]
-  return rows, methods
-
-
-def fused(step: Step, task: types.Task) -> Callable:
-  """The whole step as one function: (state, data, settings) -> state, Output.
-
-  Raises:
-    ValueError: where the task's verifier cannot be traced.
-  """
-  if not task.jittable:
-    raise ValueError(
-      f"task {task.name!r} verifies on the host: use train.hosted"
-    )
-
-  def run(state: types.TrainState, data, settings: Settings):
-    def one_round(draft, number):
-      request, rows, draft = step.generate(state, settings, draft, number)
-      outcome = task.verify(draft.prompts, rows)
-      return step.absorb(draft, request, rows, outcome), None
-
-    numbers = jnp.arange(len(step.rounds), dtype=jnp.int32)
-    draft, _ = jax.lax.scan(one_round, step.begin(state, data), numbers)
-    return step.learn(state, settings, draft)
-
-  return run
-
-
-def hosted(step: Step, task: types.Task) -> Callable:
-  """The same step around a verifier on the host; jits its own parts."""
-  begin, generate = jax.jit(step.begin), jax.jit(step.generate)
-  absorb, learn = jax.jit(step.absorb), jax.jit(step.learn)
-
-  def run(state: types.TrainState, data, settings: Settings):
-    draft = begin(state, data)
-    for number in range(len(step.rounds)):
-      request, rows, draft = generate(state, settings, draft, np.int32(number))
-      outcome = task.verify(*jax.device_get((draft.prompts, rows)))
-      draft = absorb(draft, request, rows, outcome)
-    return learn(state, settings, draft)
-
-  return run
 
 
 def _warn_tails(rounds, slots):
@@ -402,27 +324,6 @@ def _warn_tails(rounds, slots):
       short,
       slots,
     )
-
-
-def _select(rules, pool, stats, methods, *, num, blocked, step, key):
-  """Runs the chain: each function chooses from what the one before left."""
-  methods = dict(methods)
-  for place, fn in enumerate(rules.select):
-    columns = {"stats": stats, "pool": pool}
-    specials = {
-      "blocked": blocked,
-      "step": step,
-      "key": jax.random.fold_in(key, place),
-    }
-    if place == len(rules.select) - 1:
-      specials["num"] = num
-    if isinstance(fn, types.Method):
-      slot = f"select.{place}"
-      columns["state"] = methods[slot]
-      pool, methods[slot] = recipe.call(fn.apply, columns, **specials)
-    else:
-      pool = recipe.call(fn, columns, **specials)
-  return pool, methods
 
 
 def _fill_slots(resumed, fresh):
@@ -457,36 +358,35 @@ def _row_columns(draft):
   }
 
 
-def _scores(rules, policy, state, draft, settings, micro_rows, mesh):
-  """The forward passes that some function of the recipe named."""
-  sets = {"old_logp": state.learners["policy"].params}
-  if rules.reference:
-    sets["ref_logp"] = state.frozen["reference"]
-  named = recipe.needs(rules)
-  rows, contexts = draft.rollouts, draft.contexts
+def _observe(rules, state, draft, columns, specials):
+  """Beliefs after the step's evidence, which is never more than is scored."""
+  evidence = recipe.call(rules.evidence, columns, **specials)
+  return rules.observe(
+    state.stats,
+    draft.prompts.id,
+    columns["reward"],
+    columns["length"],
+    columns["group"],
+    evidence & columns["valid"],
+    step=state.step,
+  )
 
-  def score(params):
-    def some(piece):
-      context, tokens, length = parallel.rows(piece, mesh)
-      logp, _ = scoring.token_logps(
-        policy,
-        params,
-        contexts.tokens[context],
-        contexts.length[context],
-        tokens,
-        length,
-        settings.sampler.temperature,
-      )
-      return logp
 
-    total = rows.length.shape[0]
-    size = min(micro_rows, total)
-    index = jnp.arange(-(-total // size) * size) % total
-    pieces = jax.tree.map(
-      lambda x: x[index].reshape(-1, size, *x.shape[1:]),
-      (rows.context, rows.tokens, rows.length),
-    )
-    logp = jax.lax.map(some, pieces)
-    return logp.reshape(-1, logp.shape[-1])[:total]
+def _store(replay, methods, draft, step):
+  """The replay's state with the step's rows added."""
+  rows, outcome = draft.rollouts, draft.outcome
+  return replay.add(
+    methods["replay"], draft.prompts, rows, outcome, draft.waiting, step=step
+  )
 
-  return {name: score(sets[name]) for name in sets if name in named}
+
+def _output(metrics, state, draft):
+  ids = jnp.maximum(draft.prompts.id, 0)
+  return Output(
+    metrics=metrics,
+    prompts=draft.prompts,
+    counts=draft.counts,
+    solve_rate=posterior.mean(state.stats)[ids],
+    rollouts=draft.rollouts,
+    outcome=draft.outcome,
+  )

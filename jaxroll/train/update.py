@@ -53,7 +53,9 @@ def update(
     grad_norm, clipped, the sampler's gap, optimiser_steps.
   """
   bounds = (
-    trust.merge([recipe.call(fn, rows) for fn in rules.trust])
+    trust.merge(
+      [recipe.call(fn, rows, num_groups=num_groups) for fn in rules.trust]
+    )
     if rules.trust
     else None
   )
@@ -212,11 +214,11 @@ def _losses(rules, piece, logp, entropy):
 
 
 def _metrics(rules, sums):
-  """One number each: the gap of the first step, means over the others'."""
-  tokens = sums["tokens"]
+  """One number each: the gap of the first step, means over those taken."""
+  tokens, taken = sums["tokens"], sums["steps"] > 0
   out = {
-    "loss": jnp.mean(sums["loss"]),
-    "grad_norm": jnp.mean(sums["grad_norm"]),
+    "loss": numerics.masked_mean(sums["loss"], taken),
+    "grad_norm": numerics.masked_mean(sums["grad_norm"], taken),
     "optimiser_steps": jnp.sum(sums["steps"]),
     "sampler_gap_max": sums["gap_max"][0],
     "sampler_gap_mean": numerics.safe_divide(
@@ -224,7 +226,11 @@ def _metrics(rules, sums):
     ),
   }
   if len(rules.losses) > 1:
-    out |= {k: jnp.mean(v) for k, v in sums.items() if k.startswith("loss/")}
+    out |= {
+      name: numerics.masked_mean(x, taken)
+      for name, x in sums.items()
+      if name.startswith("loss/")
+    }
   for name, x in sums.items():
     if name.startswith("sum/") and not name.startswith("sum/gap"):
       out[name[4:]] = numerics.safe_divide(jnp.sum(x), jnp.sum(tokens))
