@@ -4,6 +4,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import optax
 from ml_collections import ConfigDict
 
 from jaxroll import (
@@ -105,6 +106,17 @@ def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
   made = made._replace(losses=(first, *others))
   recipe.check(made)
   return made
+
+
+def optimiser(config: ConfigDict) -> optax.GradientTransformation:
+  """The policy's optimiser; the rate decays over `decay_steps`, if any."""
+  return train.adamw(
+    config.learning_rate,
+    warmup_steps=config.warmup_steps,
+    total_steps=config.decay_steps or None,
+    final_scale=config.final_scale,
+    clip_norm=config.clip_norm,
+  )
 
 
 def settings(config: ConfigDict, of: types.Task) -> train.Settings:

@@ -62,11 +62,7 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
     rules = build.rules(config, sizes)
     settings = build.settings(config, task)
     mesh = build.mesh(config.mesh)
-    optimiser = train.adamw(
-      config.learning_rate,
-      warmup_steps=config.warmup_steps,
-      clip_norm=config.clip_norm,
-    )
+    optimiser = build.optimiser(config)
     step_functions = train.make_step(
       rules,
       task,

@@ -25,8 +25,9 @@ def get_config() -> ml_collections.ConfigDict:
 
   config.task = ml_collections.ConfigDict()
   config.task.name = "arithmetic"
-  config.task.grades = ("+:1:2", "+:2:2", "-:2:2", "+:1:3", "*:1:2")
-  config.task.per_grade = 512
+  # op:digits:terms, easiest first.
+  config.task.grades = ("+:1:2", "-:1:2", "+:1:3", "-:1:3", "+:1:4")
+  config.task.per_grade = 800
   config.task.eval_per_grade = 64
 
   config.model = ml_collections.ConfigDict()
@@ -40,14 +41,14 @@ def get_config() -> ml_collections.ConfigDict:
 
   # Supervised steps on the task's solutions before RL.
   config.warm_start = ml_collections.ConfigDict()
-  config.warm_start.steps = 300
+  config.warm_start.steps = 1000
   config.warm_start.rows = 64
   config.warm_start.learning_rate = 1e-3
   # Share of rows that learn another prompt's solution.
   config.warm_start.wrong = 0.4
 
   # A step: `prompts` prompts share a budget of `rollouts` new rows.
-  config.steps = 150
+  config.steps = 500
   config.prompts = 32
   config.rollouts = 256
   config.slots = 64
@@ -56,15 +57,19 @@ def get_config() -> ml_collections.ConfigDict:
   config.top_k = 0  # 0: off
   config.top_p = 1.0  # 1: off
 
-  config.learning_rate = 5e-4
-  config.warmup_steps = 5
+  # Linear rise over warmup_steps, then linear fall to final_scale of the peak
+  # at decay_steps (0: no fall).
+  config.learning_rate = 2e-4
+  config.warmup_steps = 10
+  config.decay_steps = 500
+  config.final_scale = 0.1
   config.clip_norm = 1.0
 
-  config.eval_every = 30
+  config.eval_every = 50
   config.eval_prompts = 256
   config.eval_k = 8
 
-  config.checkpoint_every = 50
+  config.checkpoint_every = 100
   config.checkpoints_kept = 3
   config.tensorboard = False
 

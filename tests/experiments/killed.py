@@ -5,7 +5,7 @@ python -m tests.experiments.killed --workdir=... --moment=saving
 warm_start  before the first checkpoint
 between     step 3 is recorded; the checkpoint of step 2 is the newest
 saving      all of step 4's checkpoint is written, under its temporary name
-saved       right after the checkpoint of step 4
+saved       right after the checkpoint of step 6
 """
 
 import os
@@ -58,7 +58,7 @@ def at_saved():
 
   def save_and_die(self, step, *arguments, **options):
     save(self, step, *arguments, **options)
-    if step == 4:
+    if step == 6:
       self.wait()
       die()
 

@@ -31,6 +31,7 @@ FIELDS = {
   "model.kv_heads": 2,
   "model.head_dim": 16,
   "model.ffn": 64,
+  "model.tied_embedding": True,
   # So that a policy of this size solves some of its prompts sometimes.
   "warm_start.steps": 150,
   "warm_start.rows": 32,
@@ -46,6 +47,8 @@ FIELDS = {
   "top_p": 1.0,
   "learning_rate": 1e-3,
   "warmup_steps": 2,
+  "decay_steps": 0,
+  "final_scale": 1.0,
   "clip_norm": 1.0,
   "eval_every": 2,
   "eval_prompts": 8,

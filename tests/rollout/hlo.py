@@ -9,16 +9,17 @@ COLLECTIVE = re.compile(
   r"(all-reduce|all-gather|all-to-all|reduce-scatter|collective-\w+)(-start)?$"
 )
 _INSTRUCTION = re.compile(
-  r"\s*(?P<root>ROOT )?%(?P<name>\S+) = (?P<shape>\(.*?\)|\S+) "
-  r"(?P<opcode>[a-z][\w-]*)\("
+  r"\s*(?:ROOT )?%\S+ = (?P<shape>\(.*?\)|\S+) (?P<opcode>[a-z][\w-]*)\("
 )
-_CALLED = re.compile(r"(?:calls|body|condition|to_apply)=%([\w.-]+)")
+_CALLED = re.compile(
+  r"(?:calls|body|condition|to_apply|branch_computations)="
+  r"(%[\w.-]+|\{[^}]*\})"
+)
 
 
 class Instruction(NamedTuple):
   shape: str
   opcode: str
-  root: bool
   text: str
 
 
@@ -32,23 +33,21 @@ def computations(text):
       current = found[header[1]] = []
     match = _INSTRUCTION.match(line)
     if match and current is not None:
-      current.append(
-        Instruction(match["shape"], match["opcode"], bool(match["root"]), line)
-      )
+      current.append(Instruction(match["shape"], match["opcode"], line))
   return found
 
 
 def in_loops(text):
-  """Instructions of all while bodies, those of fusions left out."""
+  """Instructions of all loops and their conditions, without fusions' own."""
   parts = computations(text)
-  bodies = [
+  loops = [
     name
     for instructions in parts.values()
     for i in instructions
     if i.opcode == "while"
-    for name in re.findall(r"body=%([\w.-]+)", i.text)
+    for name in _called(i)
   ]
-  seen, waiting, inside = set(), bodies, []
+  seen, waiting, inside = set(), loops, []
   while waiting:
     name = waiting.pop()
     if name in seen:
@@ -57,14 +56,14 @@ def in_loops(text):
     for i in parts[name]:
       inside.append(i)
       if i.opcode in ("while", "call", "conditional"):
-        waiting += _CALLED.findall(i.text)
+        waiting += _called(i)
   return inside
 
 
-def root_of_fusion(text, fusion):
-  """The instruction a fusion returns."""
-  called = computations(text)[_CALLED.search(fusion.text)[1]]
-  return next(i for i in called if i.root)
+def within(text, fusion):
+  """The instructions that a fusion is made of."""
+  (name,) = _called(fusion)
+  return computations(text)[name]
 
 
 def replica_groups(collective):
@@ -84,6 +83,12 @@ def replica_groups(collective):
   if iota[3]:
     devices = devices.transpose(_integers(iota[3]))
   return devices.reshape(_integers(iota[1])).tolist()
+
+
+def _called(instruction):
+  """Names of the computations that an instruction runs."""
+  called = " ".join(_CALLED.findall(instruction.text))
+  return re.findall(r"%([\w.-]+)", called)
 
 
 def _integers(text):

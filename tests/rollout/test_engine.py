@@ -19,10 +19,7 @@ def plain():
 @pytest.mark.parametrize("temperature", [toys.TEMPERATURE, 0.5, 2.0])
 def test_trainer_agrees_with_the_sampler(temperature):
   """At every token, first, last and stop tokens included, and given ones."""
-  for asked in (
-    toys.request(),
-    toys.mixed_request(),
-  ):
+  for asked in (toys.request(), toys.mixed_request()):
     rows = toys.sample(asked, temperature=temperature)
     logp, entropy = toys.score(rows, temperature)
     bound = toys.tolerance(rows)
@@ -114,9 +111,8 @@ def test_stop_token_is_trained(plain):
 def test_padding_id_sampled_inside_a_row():
   """The trainer's log-probs after a sampled 0 are still the sampler's."""
   rows = [toys.sample(toys.request(), seed=seed) for seed in range(3)]
-  inside = [
-    (r.tokens[:, :-1] == 0) & r.mask[:, 1:] for r in rows
-  ]  # a 0 with a token after it
+  # A 0 with a token after it.
+  inside = [(r.tokens[:, :-1] == 0) & r.mask[:, 1:] for r in rows]
   assert sum(int(x.sum()) for x in inside) >= 3
   for r in rows:
     np.testing.assert_array_equal(r.mask, toys.written(r))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxroll import types
+from jaxroll import rollout, types
 from tests.rollout import toys
 
 R, T = toys.R, toys.T
@@ -58,6 +58,7 @@ def test_limits_by_row(plain, mixed):
 
 
 def test_resumed_rows_go_on_as_they_would_have(plain):
+  """In other slots, so up to rounding: see `rule4` should a token differ."""
   for kept in (1, 3):
     given_length = jnp.minimum(plain.length, kept)
     # Rows that have ended are not resumed.
@@ -87,7 +88,7 @@ def test_resumed_in_the_same_slots_is_bitwise_the_same(plain):
 
 
 def test_forked_rows_keep_the_stem(plain):
-  """Four forks of row 2 after two tokens: one stem, four continuations."""
+  """Eight forks of row 2 after two tokens: one stem, own continuations."""
   assert plain.length[2] > 2
   asked = toys.request(T, jnp.tile(plain.tokens[2:3], (R, 1)), 2)
   context = jnp.full((R,), plain.context[2])
@@ -116,6 +117,16 @@ def test_rows_carry_their_request(plain):
   for name in ("group", "index", "context", "born", "valid"):
     np.testing.assert_array_equal(getattr(plain, name), getattr(asked, name))
   np.testing.assert_array_equal(plain.round, 0)
+  policy = toys.bigram()
+  third, _ = toys.jitted(policy, 3, round_index=2)(
+    toys.counting(),
+    toys.CONTEXTS,
+    asked,
+    toys.keys_of(asked),
+    rollout.sampler(0.0),
+    rollout.stops(()),
+  )
+  np.testing.assert_array_equal(third.round, 2)
   assert (plain.length >= 1).all() and (plain.length <= T).all()
 
 
@@ -129,6 +140,11 @@ def test_contexts_need_not_be_groups(plain):
   gap = jnp.abs(toys.score(rows)[0] - rows.behaviour_logp)
   assert jnp.max(gap) <= toys.tolerance(rows)
   assert (rows.behaviour_logp[1] != plain.behaviour_logp[1]).any()
+  # Two groups of four rows, each over two of the four contexts.
+  row = jnp.arange(R, dtype=jnp.int32)
+  rows = toys.sample(asked.replace(group=row // 4, index=row % 4))
+  gap = jnp.abs(toys.score(rows)[0] - rows.behaviour_logp)
+  assert jnp.max(gap) <= toys.tolerance(rows)
 
 
 def test_bad_arguments():

@@ -34,7 +34,7 @@ def worth(**families):
   }
   rows["mask"] = jnp.ones((8, 2), bool) & rows["valid"][:, None]
   specials = {"num_groups": 2, "step": jnp.int32(0), "key": KEY}
-  rules = UNIFORM._replace(advantage=(advantage.dr_grpo,), **families)
+  rules = UNIFORM._replace(**{"advantage": (advantage.dr_grpo,)} | families)
   out, _ = train.value(rules, rows, {}, {}, specials)
   return out
 
@@ -96,19 +96,12 @@ def test_rewards_are_shaped_in_order_before_the_advantage():
 
 def test_transforms_see_the_kept_tokens_and_the_advantage():
   def by_token(adv, mask):
-    return adv[:, None] * mask.astype(jnp.float32)
+    return jnp.where(mask, 2 * adv[:, None], 7.0)
 
-  rules = dict(keep=(keep.stopped,))
-  plain = worth(**rules)["adv"]
-  specials = {"num_groups": 2, "step": jnp.int32(0), "key": KEY}
-  kept = plain[:, None] * worth(**rules)["mask"].astype(jnp.float32)
   chain = (advantage.dr_grpo, by_token)
-  rows = worth()
-  out, _ = train.value(
-    UNIFORM._replace(advantage=chain, **rules), rows, {}, {}, specials
-  )
-  np.testing.assert_array_equal(out["adv"], kept)
-  assert out["adv"].shape == (8, 2)
+  out = worth(keep=(keep.stopped,), advantage=chain)
+  expected = [1, -1, 7, 7, -1, -1, 1, 1]
+  np.testing.assert_allclose(out["adv"], np.tile(expected, (2, 1)).T, rtol=1e-6)
 
 
 def test_functions_draw_different_numbers():
@@ -124,7 +117,10 @@ def test_functions_draw_different_numbers():
 
 
 def _round_robin():
-  """Selects the pool in order; counts the rows it was shown."""
+  """Selects the pool in order; counts the rows it was shown.
+
+  From its second step on it leaves the last place empty.
+  """
 
   def init(sizes, *, key):
     del sizes, key
@@ -132,7 +128,8 @@ def _round_robin():
 
   def apply(state, pool, *, num):
     ids = pool[(state["at"] + jnp.arange(num)) % pool.shape[0]]
-    return ids, state | {"at": state["at"] + num}
+    empty = (state["at"] > 0) & (jnp.arange(num) == num - 1)
+    return jnp.where(empty, -1, ids), state | {"at": state["at"] + num}
 
   def update(state, valid, *, step):
     rows = jnp.sum(valid, dtype=jnp.int32)
@@ -184,17 +181,29 @@ def remembered():
 def test_a_selection_with_a_memory(remembered):
   states, outputs = remembered
   for number, output in enumerate(outputs):
-    pool = tiny.TASK.train_pool[8 * number : 8 * number + 8]
+    pool = tiny.TASK.train_pool[8 * number : 8 * number + 8].copy()
+    pool[7] = pool[7] if number == 0 else -1
     np.testing.assert_array_equal(output.prompts.id, pool)
   memory = [state.methods["select.0"] for state in states]
   assert [int(m["at"]) for m in memory] == [0, 8, 16]
-  assert [int(m["rows"]) for m in memory] == [0, 32, 32 + 2 * 32]
+  assert [int(m["rows"]) for m in memory] == [0, 32, 32 + 2 * 28]
+
+
+def test_an_empty_place_gets_no_rows(remembered):
+  states, outputs = remembered
+  assert outputs[1].counts.tolist() == 7 * [4] + [0]
+  assert outputs[1].metrics["rollouts"] == outputs[1].rollouts.valid.sum() == 28
+  assert outputs[1].metrics["prompts"] == 7
+  seen = np.asarray(states[2].stats.alpha + states[2].stats.beta) - 2
+  expected = np.zeros(tiny.SIZES.num_ids)
+  expected[tiny.TASK.train_pool[:15]] = 4
+  np.testing.assert_array_equal(seen, expected)
 
 
 def test_a_baseline_with_a_memory_sees_the_shaped_reward(remembered):
   states, outputs = remembered
   start, first, second = (s.methods["advantage.0"] for s in states)
-  raw = [output.outcome.reward.mean() for output in outputs]
+  raw = [o.outcome.reward[o.rollouts.valid].mean() for o in outputs]
   assert float(start) == 0.25
   # At the first step the policy is the reference: no penalty yet.
   np.testing.assert_allclose(first, 0.125 + 0.5 * raw[0], rtol=1e-4)
@@ -205,7 +214,8 @@ def test_a_baseline_with_a_memory_sees_the_shaped_reward(remembered):
     [o.metrics["reward"] for o in outputs], raw, rtol=1e-6
   )
   shown = states[2].stats.alpha - states[0].stats.alpha
-  np.testing.assert_allclose(shown.sum(), 32 * sum(raw), rtol=1e-5)
+  right = 32 * raw[0] + 28 * raw[1]
+  np.testing.assert_allclose(shown.sum(), right, rtol=1e-5)
 
 
 def test_the_divergence_from_the_reference(remembered):
