@@ -74,6 +74,20 @@ class Record:
         file.write(json.dumps(line) + "\n")
 
 
+def check_never_trained(workdir) -> None:
+  """Refuses to start over where steps were done and no checkpoint is left.
+
+  Raises:
+    ValueError: naming how many steps the workdir's records hold.
+  """
+  done = max((r["step"] for r in metrics.read_metrics(workdir)), default=0)
+  if done:
+    raise ValueError(
+      f"{workdir} holds the records of {done} steps but no checkpoint: restore "
+      "its checkpoints/, or choose another --workdir"
+    )
+
+
 def summarise(records: list[dict]) -> dict:
   """Totals and ends of a run, from its metrics.
 

@@ -99,6 +99,8 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
     restored = checkpoints.restore(
       state, accept=functools.partial(_accept, about["config"])
     )
+    if restored is None:
+      artifacts.check_never_trained(workdir)
   writer = metrics.MetricsWriter(workdir, tensorboard=config.tensorboard)
   record = artifacts.Record(workdir, task)
   # What a killed run wrote after its last checkpoint is written again.
@@ -125,6 +127,7 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
     values = evaluated(0, state)
     writer.write(0, values | {"wall_seconds": time.monotonic() - began})
     checkpoints.save(0, state, about)
+    checkpoints.wait()  # from here on records without a checkpoint are a loss
     started, skipped = 0, 0
   else:
     checkpoint.warn_environment(restored.metadata["environment"])

@@ -267,3 +267,13 @@ def test_a_note_has_a_line_of_its_own():
       "note",
       "step 4/4  100%  0:00:00 left",
     ]
+
+
+def test_a_run_without_its_checkpoints_is_not_started_over(tmp_path):
+  artifacts.check_never_trained(tmp_path)
+  with metrics.MetricsWriter(tmp_path) as writer:
+    writer.write(0, {"eval/pass@1": 0.5})
+    artifacts.check_never_trained(tmp_path)
+    writer.write(1, {"reward": 0.5})
+  with pytest.raises(ValueError, match="1 steps but no checkpoint"):
+    artifacts.check_never_trained(tmp_path)

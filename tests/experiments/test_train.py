@@ -142,7 +142,7 @@ def test_what_a_user_sees(run):
   name, workdir, _, _, process = run
   lines = process.stderr.splitlines()
   assert lines[-1] == f"report: {workdir / 'report.html'}"
-  assert f"recipe {summary_name(name)}" in lines
+  assert f"recipe {name.removesuffix('+vade')}" in lines
   progress = [line for line in lines if line.startswith(f"step {STEPS}/")]
   assert len(progress) == 1 and "100%" in progress[0]
   for field in ("reward", "zero_variance_share", "tokens_per_second"):
@@ -153,10 +153,6 @@ def test_what_a_user_sees(run):
   assert not [line for line in lines if re.match(r"I\d{4} ", line)]
   tails = [line for line in lines if "fewer than 4 rows per slot" in line]
   assert len(tails) == (name == "vigor")
-
-
-def summary_name(name):
-  return name.removesuffix("+vade")
 
 
 def test_eight_devices(tmp_path):
