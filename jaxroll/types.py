@@ -232,9 +232,8 @@ class TrainState(struct.PyTreeNode):
 class Policy(NamedTuple):
   """A language model as pure functions over a nested dict of parameters.
 
-  A key is visible to a query iff its position is not greater than the
-  query's; empty cache columns and padding carry position `EMPTY`. One rule
-  serves packed rows, padding, caches and rings alike.
+  A key is visible to a query iff its position is not greater than the query's;
+  padding and empty cache columns carry position `EMPTY`.
 
   Attributes:
     init: (key) -> params.
@@ -256,8 +255,7 @@ class Policy(NamedTuple):
   prepare: Callable = lambda params: params
 
 
-# Position of padding and of cache columns that hold nothing: no query is ever
-# this late, so nothing attends to them.
+# No query is ever this late: nothing attends to padding or empty columns.
 EMPTY = 2**30
 
 

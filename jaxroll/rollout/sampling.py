@@ -93,8 +93,9 @@ def shape_logits(logits, settings: Sampler):
   if settings.top_p is not None:
     probs = jax.nn.softmax(jnp.where(kept, ordered, -jnp.inf), axis=-1)
     before = jnp.cumsum(probs, axis=-1) - probs
-    # At 1 nothing is cut, whatever the rounding of the sum says.
-    kept &= (before < settings.top_p) | (rank == 0) | (settings.top_p >= 1)
+    # The first token has 0 before it. At top_p = 1 nothing is cut, whatever
+    # the rounding of the sum says.
+    kept &= (before < settings.top_p) | (settings.top_p >= 1)
   last = jnp.min(jnp.where(kept, ordered, jnp.inf), axis=-1, keepdims=True)
   return jnp.where(scaled >= last, scaled, -jnp.inf)
 

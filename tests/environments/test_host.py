@@ -52,7 +52,7 @@ def test_one_raising_row_of_eight_is_unscorable():
     np.ones(1),
     [1, [2]],
     decimal.Decimal(1),
-    object(),
+    b"1",
   ],
   ids=repr,
 )
