@@ -12,6 +12,7 @@ from jaxroll import (
   evaluate,
   metrics,
   models,
+  objective,
   parallel,
   recipe,
   rollout,
@@ -88,13 +89,13 @@ def sizes(config: ConfigDict, of: types.Task) -> types.Sizes:
 
 
 def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
-  """The recipe with the config's replacements."""
+  """The recipe with the config's replacements; a chain is comma-separated."""
   made = recipe.resolve(f"recipes.{config.recipe}")(run_sizes)
   made = made._replace(epochs=config.epochs, minibatches=config.minibatches)
-  if config.select:
-    made = made._replace(select=(recipe.resolve(config.select),))
-  if config.advantage:
-    made = made._replace(advantage=(recipe.resolve(config.advantage),))
+  for family in ("select", "advantage", "trust"):
+    if config[family]:
+      chain = tuple(map(recipe.resolve, config[family].split(",")))
+      made = made._replace(**{family: chain})
   first, *others = made.losses
   if config.objective:
     first = first._replace(fn=recipe.resolve(config.objective))
@@ -103,6 +104,9 @@ def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
     if config.aggregate == "constant_length":
       aggregate = functools.partial(aggregate, limit=run_sizes.response_length)
     first = first._replace(aggregate=aggregate)
+  if config.kl_coefficient:
+    kl = types.Loss("kl", objective.kl, config.kl_coefficient, first.aggregate)
+    others, made = [*others, kl], made._replace(reference=True)
   made = made._replace(losses=(first, *others))
   recipe.check(made)
   return made

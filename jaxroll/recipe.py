@@ -88,6 +88,7 @@ class Recipe(NamedTuple):
     replay: types.Replay or None.
     observe: posterior update, `posterior.observe` with its decays bound.
     evidence: columns -> bool[B], rows that speak of their prompt's solve rate.
+    explore, terminate: types.Hook of the sampler, or None.
     reward: chain of shaping functions.
     keep: what stays in baseline, loss and denominators; all must agree.
     advantage: an estimator, then transforms.
@@ -104,6 +105,8 @@ class Recipe(NamedTuple):
   replay: types.Replay | None = None
   observe: Callable = posterior.observe
   evidence: Callable = plain
+  explore: types.Hook | None = None
+  terminate: types.Hook | None = None
   reward: tuple = ()
   keep: tuple = ()
   advantage: tuple = (advantage.grpo,)

@@ -169,11 +169,11 @@ class Outcome(struct.PyTreeNode):
 class PromptStats(struct.PyTreeNode):
   """What is believed about every prompt of a task.
 
-    alpha, beta: f32[N], Beta posterior of the solve rate, prior included.
-    weight: f32[N], effective number of rollouts behind the moments.
-    mean: f32[N], reward mean. m2: f32[N], weighted sum of squared deviations.
-    length: f32[N], mean tokens of a rollout, decayed like the moments.
-    seen: i32[N], step last rolled out, -1 never.
+  alpha, beta: f32[N], Beta posterior of the solve rate, prior included.
+  weight: f32[N], effective number of rollouts behind the moments.
+  mean: f32[N], reward mean. m2: f32[N], weighted sum of squared deviations.
+  length: f32[N], mean tokens of a rollout, decayed like the moments.
+  seen: i32[N], step last rolled out, -1 never.
   """
 
   alpha: chex.Array

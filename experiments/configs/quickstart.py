@@ -18,8 +18,10 @@ def get_config() -> ml_collections.ConfigDict:
   config.recipe = "vigor"
   config.select = ""
   config.advantage = ""
+  config.trust = ""  # a chain: "trust.clip,trust.token_weight"
   config.objective = ""
-  config.aggregate = ""
+  config.aggregate = ""  # a function of objective.aggregate
+  config.kl_coefficient = 0.0  # k3 to the warm-started policy, in the loss
   config.epochs = 1
   config.minibatches = 1
 

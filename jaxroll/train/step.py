@@ -237,6 +237,8 @@ def make_step(
       slots=slots,
       max_length=sizes.response_length,
       round_index=number,
+      explore=rules.explore,
+      terminate=rules.terminate,
       mesh=mesh,
     )
     draft = draft._replace(
