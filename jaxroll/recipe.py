@@ -52,7 +52,7 @@ _ROWS += ("status", "reward", "valid", "tokens", "mask", "entropy")
 _ROWS += ("behaviour_logp",)
 _SCORED = ("old_logp", "ref_logp")
 _TRUST = tuple(types.Trust._fields)
-_CALL = ("waiting", "key", "step", "num_groups")
+_CALL = ("ids", "waiting", "key", "step", "num_groups")
 
 # What each family may ask for, in the order of a step.
 AVAILABLE = {

@@ -22,10 +22,8 @@ from typing import Any, NamedTuple
 import chex
 from flax import struct
 
-# Outcome.status.
+# Outcome.status, Rollouts.origin.
 SCORED, UNSCORABLE, ABORTED, UNFINISHED = 0, 1, 2, 3
-
-# Rollouts.origin.
 PAD, SAMPLED, GIVEN, ENVIRONMENT = 0, 1, 2, 3
 
 # The closed list of names a method may take as an argument, with who makes
@@ -35,6 +33,7 @@ COLUMNS = {
   "stats": "the step: PromptStats; [P] of the step's prompts for allocate, "
   "[N] of the whole task for select",
   "tally": "the step: evidence of this step so far, [P]",
+  "ids": "the step: i32[P], its prompts' rows of PromptStats, -1 empty",
   "counts": "the step: i32[P], rows already allocated to each prompt in it",
   "waiting": "the step: bool[P], prompts whose group already holds carried "
   "rows (needs a replay method in the recipe)",

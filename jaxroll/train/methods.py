@@ -69,7 +69,8 @@ def value(rules: recipe.Recipe, rows, prompts, methods, specials):
   for place, fn in enumerate(rules.reward):
     rows["reward"] = apply("reward", place, fn)
   for place, fn in enumerate(rules.keep):
-    rows["valid"] &= apply("keep", place, fn)
+    kept = apply("keep", place, fn)
+    rows["mask" if kept.ndim == 2 else "valid"] &= kept
   rows["mask"] &= rows["valid"][:, None]
   for place, fn in enumerate(rules.advantage):
     rows["adv"] = jax.lax.stop_gradient(apply("advantage", place, fn))

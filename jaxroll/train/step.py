@@ -259,7 +259,7 @@ def make_step(
   def learn(state, settings: Settings, draft: Draft):
     key = jax.random.fold_in(state.key, state.step)
     rows = _row_columns(draft)
-    prompts = {"waiting": draft.waiting}
+    prompts = {"ids": draft.prompts.id, "waiting": draft.waiting}
     specials = {
       "num_groups": sizes.prompts,
       "step": state.step,
