@@ -54,6 +54,16 @@ def test_keep_leaves_the_baseline_and_the_loss():
   np.testing.assert_array_equal(out["valid"], trained)
 
 
+def test_a_keep_by_token_leaves_the_row_in_the_baseline():
+  def first_token(mask):
+    return mask & (jnp.arange(mask.shape[1]) == 0)[None, :]
+
+  out = worth(keep=(first_token,))
+  np.testing.assert_array_equal(out["adv"], worth()["adv"])
+  np.testing.assert_array_equal(out["mask"][:, 0], out["valid"])
+  assert not out["mask"][:, 1].any()
+
+
 def test_keep_loss_leaves_the_loss_only():
   out = worth(keep_loss=(keep.stopped,))
   np.testing.assert_array_equal(out["adv"], worth()["adv"])
@@ -124,16 +134,16 @@ def _round_robin():
 
   def init(sizes, *, key):
     del sizes, key
-    return {"at": jnp.int32(0), "rows": jnp.int32(0)}
+    return {"at": jnp.int32(0), "rows": jnp.int32(0), "last": jnp.int32(0)}
 
   def apply(state, pool, *, num):
     ids = pool[(state["at"] + jnp.arange(num)) % pool.shape[0]]
     empty = (state["at"] > 0) & (jnp.arange(num) == num - 1)
     return jnp.where(empty, -1, ids), state | {"at": state["at"] + num}
 
-  def update(state, valid, *, step):
+  def update(state, ids, valid, *, step):
     rows = jnp.sum(valid, dtype=jnp.int32)
-    return state | {"rows": state["rows"] + rows * (step + 1)}
+    return state | {"rows": state["rows"] + rows * (step + 1), "last": ids[0]}
 
   return types.Method(init, apply, update)
 
@@ -187,6 +197,7 @@ def test_a_selection_with_a_memory(remembered):
   memory = [state.methods["select.0"] for state in states]
   assert [int(m["at"]) for m in memory] == [0, 8, 16]
   assert [int(m["rows"]) for m in memory] == [0, 32, 32 + 2 * 28]
+  assert int(memory[2]["last"]) == outputs[1].prompts.id[0]
 
 
 def test_an_empty_place_gets_no_rows(remembered):
