@@ -39,6 +39,7 @@ setuptools.setup(
       "pytest-timeout>=2.3",
       "pytest-xdist>=3.6",
       "ruff>=0.6",
+      "tensorboardX>=2.6",
     ],
     "tensorboard": ["tensorboardX>=2.6"],
   },

@@ -13,7 +13,9 @@ def stats(num_prompts: int) -> PromptStats:
   zeros = jnp.zeros(num_prompts, jnp.float32)
   ones = jnp.ones(num_prompts, jnp.float32)
   never = jnp.full(num_prompts, -1, jnp.int32)
-  return PromptStats(ones, ones, zeros, zeros, zeros, zeros, never)
+  # No two prompts alike: an allocator that reads beliefs is seen to.
+  alpha = 1 + 2 * jnp.arange(num_prompts, dtype=jnp.float32)
+  return PromptStats(alpha, ones, zeros, zeros, zeros, zeros, never)
 
 
 def tally(rewards: list[list[float]]) -> Tally:
