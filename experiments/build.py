@@ -1,6 +1,7 @@
 """From a config to the functions of a run. Strings end here."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -75,6 +76,19 @@ def check(config: ConfigDict) -> None:
   ]
   if wrong:
     raise ValueError(f"{', '.join(wrong)}: raise it")
+  for name in ("kl_coefficient", "learning_rate", "temperature"):
+    if not math.isfinite(config[name]):
+      raise ValueError(f"{name}={config[name]}: must be finite")
+  if not config.temperature:
+    raise ValueError(
+      "temperature=0: a prompt's rows would all be the same, and none could "
+      "teach anything: must be above 0 in training"
+    )
+  if config.minibatches > config.rollouts:
+    raise ValueError(
+      f"minibatches={config.minibatches} exceed rollouts={config.rollouts}: "
+      "lower minibatches"
+    )
 
 
 def sizes(config: ConfigDict, of: types.Task) -> types.Sizes:
@@ -94,11 +108,12 @@ def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
   made = made._replace(epochs=config.epochs, minibatches=config.minibatches)
   for family in ("select", "advantage", "trust"):
     if config[family]:
-      chain = tuple(map(recipe.resolve, config[family].split(",")))
+      names = config[family].split(",")
+      chain = tuple(_function(name.strip(), family) for name in names)
       made = made._replace(**{family: chain})
   first, *others = made.losses
   if config.objective:
-    first = first._replace(fn=recipe.resolve(config.objective))
+    first = first._replace(fn=_function(config.objective, "objective"))
   if config.aggregate:
     aggregate = recipe.resolve(f"objective.aggregate.{config.aggregate}")
     if config.aggregate == "constant_length":
@@ -109,7 +124,21 @@ def rules(config: ConfigDict, run_sizes: types.Sizes) -> recipe.Recipe:
     others, made = [*others, kl], made._replace(reference=True)
   made = made._replace(losses=(first, *others))
   recipe.check(made)
+  cut = config.top_k or config.top_p != 1
+  if cut and "behaviour_logp" in recipe.needs(made):
+    raise ValueError(
+      f"top_k={config.top_k}, top_p={config.top_p}: the sampler is "
+      "then on a smaller support than the trainer's, which a correction in "
+      f"trust={config.trust!r} would take for a mismatch: use top_k=0, top_p=1"
+    )
   return made
+
+
+def _function(name: str, family: str):
+  """The function that a config's field of a family names."""
+  if name.rpartition(".")[0] != family:
+    raise ValueError(f"{family}={name!r}: write {family}.function")
+  return recipe.resolve(name)
 
 
 def optimiser(config: ConfigDict) -> optax.GradientTransformation:

@@ -8,6 +8,7 @@ connects a method to the step: a step never tests which method it runs.
 import functools
 import importlib
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -225,6 +226,11 @@ def check(recipe: Recipe) -> None:
       raise ValueError(f"recipe {recipe.name!r} has no {chain}: give it one")
   for loss in recipe.losses:
     _refuse_k1(loss)
+    if not (math.isfinite(loss.coefficient) and loss.coefficient >= 0):
+      raise ValueError(
+        f"loss {loss.name!r} has coefficient={loss.coefficient}: must be "
+        "finite and at least 0"
+      )
   memories = [m for _, m in stateful(recipe)]
   with_state = [fn for m in memories for fn in (m.apply, m.update)]
   for family, fn in functions(recipe):
@@ -236,6 +242,12 @@ def check(recipe: Recipe) -> None:
     for name in positional + required:
       if not (name == "state" and fn in with_state):
         _check_name(recipe, family, fn, name)
+  for fn in map(_called, recipe.advantage[1:]):
+    if "adv" not in _names(fn)[0]:
+      raise ValueError(
+        f"{label(fn)} is a second estimator in advantage and would undo the "
+        "first: after it only transforms, which take adv"
+      )
   if "adv" in _names(_called(recipe.advantage[0]))[0]:
     raise ValueError(
       f"{label(_called(recipe.advantage[0]))} transforms adv and stands first "

@@ -249,6 +249,10 @@ def make_step(
     return request, rows, draft
 
   def absorb(draft: Draft, request, rows, outcome) -> Draft:
+    # A verifier that gives no number has failed, whatever it calls it.
+    failed = (outcome.status == types.SCORED) & ~jnp.isfinite(outcome.reward)
+    status = jnp.where(failed, types.UNSCORABLE, outcome.status)
+    outcome = types.Outcome(jnp.where(failed, 0.0, outcome.reward), status)
     scored = rows.valid & (outcome.status == types.SCORED)
     placed = rollout.place(
       (draft.rollouts, draft.outcome), (rows, outcome), request.row, rows.valid

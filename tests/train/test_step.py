@@ -213,12 +213,20 @@ def test_nothing_scored_is_an_empty_step():
 
 
 def test_gradients_that_are_no_numbers_are_skipped_and_counted():
-  before, after, output = one_step(tiny.NAN)
+  before, after, output = one_step(tiny.HUGE)
   assert output.metrics["skipped_nonfinite"] == 1
   assert tiny.same(learner(before).params, learner(after).params)
   _, later, output = one_step(before=after)
   assert output.metrics["skipped_nonfinite"] == 1
   assert not tiny.same(learner(after).params, learner(later).params)
+
+
+def test_a_scored_reward_that_is_no_number_is_unscorable():
+  _, after, output = one_step(tiny.NAN)
+  assert output.metrics["unscorable"] == 8  # the third row of each prompt
+  assert output.metrics["trained_rollouts"] == 24
+  assert output.metrics["skipped_nonfinite"] == 0
+  assert all(np.isfinite(x).all() for x in jax.tree.leaves(after.stats))
 
 
 def test_everything_truncated():

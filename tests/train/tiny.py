@@ -13,7 +13,7 @@ from jaxroll.environments import vocabulary
 
 # What the verifier does with a step's rows: a column of the task's data, so
 # that one compiled step serves all of them.
-PARITY, SOME_UNSCORABLE, TIED, UNSCORABLE, NAN = range(5)
+PARITY, SOME_UNSCORABLE, TIED, UNSCORABLE, NAN, HUGE = range(6)
 
 _SUMS = environments.arithmetic(
   grades=("+:1:2",), per_grade=32, eval_per_grade=8, response_length=6
@@ -66,8 +66,10 @@ def _verify(prompts, rollouts):
   failed = (kind == SOME_UNSCORABLE) & (rollouts.index == 2)
   failed |= kind == UNSCORABLE
   reward = jnp.where(kind == TIED, 1.0, even.astype(jnp.float32))
+  reward = jnp.where(kind == HUGE, (2 * reward - 1) * 3e38, reward)
   # Garbage where there is no score: nobody may read it.
-  reward = jnp.where(failed | (kind == NAN), jnp.nan, reward)
+  nonsense = (kind == NAN) & (rollouts.index == 2)
+  reward = jnp.where(failed | nonsense, jnp.nan, reward)
   status = jnp.where(failed, types.UNSCORABLE, types.SCORED)
   return types.Outcome(reward, jnp.where(rollouts.valid, status, types.ABORTED))
 
