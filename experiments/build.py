@@ -93,12 +93,15 @@ def check(config: ConfigDict) -> None:
 
 def sizes(config: ConfigDict, of: types.Task) -> types.Sizes:
   """The static sizes of a step."""
+  source = of.grade if of.source is None else of.source
   return types.Sizes(
     num_ids=len(of.grade),
     prompts=config.prompts,
     rows=config.rollouts,
     prompt_length=of.prompt_length,
     response_length=of.response_length,
+    num_sources=int(max(source)) + 1,
+    num_features=train.num_features(of),
   )
 
 
@@ -138,7 +141,10 @@ def _function(name: str, family: str):
   """The function that a config's field of a family names."""
   if name.rpartition(".")[0] != family:
     raise ValueError(f"{family}={name!r}: write {family}.function")
-  return recipe.resolve(name)
+  function = recipe.resolve(name)
+  # A method with a memory or numbers of its own is made by a factory, which
+  # takes no column.
+  return function if recipe.columns(function) else function()
 
 
 def optimiser(config: ConfigDict) -> optax.GradientTransformation:

@@ -27,6 +27,7 @@ FAMILIES = (
   "advantage",
   "allocate",
   "keep",
+  "mixture",
   "objective",
   "objective.aggregate",
   "recipes",
@@ -44,6 +45,7 @@ SPECIALS = {
   "num_groups": "the step: P, static",
   "num": "the step: prompts to select, static",
   "blocked": "the step: bool[N], prompts that must not be selected",
+  "quota": "the step: types.Quota of the mixture's weights, None without one",
   "round": "the step: i32[], the running round",
   "rows": "the step: i32[], rows of the round",
 }
@@ -53,24 +55,28 @@ _ROWS += ("status", "reward", "valid", "tokens", "mask", "entropy")
 _ROWS += ("behaviour_logp",)
 _SCORED = ("old_logp", "ref_logp")
 _TRUST = tuple(types.Trust._fields)
-_CALL = ("ids", "waiting", "key", "step", "num_groups")
+_CALL = ("ids", "waiting", "source", "stats", "key", "step", "num_groups")
 
 # What each family may ask for, in the order of a step.
 AVAILABLE = {
-  "select": ("stats", "pool", "num", "blocked", "key", "step"),
-  "allocate": ("stats", "tally", "waiting", "counts", "round", "rows", "key"),
+  "mixture": ("step", "key"),
+  "select": ("stats", "pool", "feature", "prompt_entropy", "num", "blocked")
+  + ("quota", "key", "step"),
+  "allocate": ("stats", "tally", "waiting", "counts", "ids", "source")
+  + ("round", "rows", "key"),
   "evidence": _ROWS + _CALL,
   "reward": _ROWS + _SCORED + _CALL,
   "keep": _ROWS + _SCORED + _CALL,
   "advantage": _ROWS + _SCORED + ("adv",) + _CALL,
   "keep_loss": _ROWS + _SCORED + ("adv",) + _CALL,
-  "update": _ROWS + _SCORED + ("adv",) + _CALL,
+  "update": _ROWS + _SCORED + ("adv", "feature") + _CALL,
   "trust": _ROWS + _SCORED + ("adv", "num_groups"),
   "losses": _ROWS + _SCORED + ("adv", "logp") + _TRUST,
   "aggregate": _ROWS + _SCORED + ("adv", "num_groups") + _TRUST,
 }
 
-# Families, held as tuples in a step's order, that a Method may stand in.
+# Families, held as tuples in a step's order, that a Method may stand in, as it
+# may in `mixture`.
 CHAINS = ("select", "reward", "keep", "advantage", "keep_loss")
 
 
@@ -85,6 +91,7 @@ class Recipe(NamedTuple):
   Attributes:
     name: shown in logs and reports.
     allocate: types.Allocator.
+    mixture: weights of the sources that a step's prompts come from, or None.
     select: chain; all but the last bind their own `num`.
     replay: types.Replay or None.
     observe: posterior update, `posterior.observe` with its decays bound.
@@ -102,6 +109,7 @@ class Recipe(NamedTuple):
 
   name: str
   allocate: types.Allocator
+  mixture: Callable | types.Method | None = None
   select: tuple = (select.random,)
   replay: types.Replay | None = None
   observe: Callable = posterior.observe
@@ -166,7 +174,8 @@ def call(fn, columns: Mapping[str, Any], **specials):
 
 def stateful(recipe: Recipe) -> list[tuple[str, types.Method]]:
   """Every method with a memory, by its slot in `TrainState.methods`."""
-  return [
+  mixture = [("mixture", recipe.mixture)]
+  return [pair for pair in mixture if _remembers(pair[1])] + [
     (f"{family}.{place}", fn)
     for family in CHAINS
     for place, fn in enumerate(getattr(recipe, family))
@@ -179,15 +188,18 @@ def functions(recipe: Recipe) -> list[tuple[str, Callable]]:
 
   A Method counts as two: its `apply`, and its `update` as family "update".
   """
-  found = [("select", fn) for fn in recipe.select]
-  found += [("allocate", recipe.allocate.counts), ("evidence", recipe.evidence)]
+  found = [("mixture", recipe.mixture)] if recipe.mixture else []
+  found += [("select", fn) for fn in recipe.select]
+  found += [("allocate", fn) for fn in recipe.allocate[1:] if fn is not None]
+  found += [("evidence", recipe.evidence)]
   for family in ("reward", "keep", "advantage", "keep_loss", "trust"):
     found += [(family, fn) for fn in getattr(recipe, family)]
   found += [("losses", loss.fn) for loss in recipe.losses]
   found += [("aggregate", loss.aggregate) for loss in recipe.losses]
   updates = [("update", method.update) for _, method in stateful(recipe)]
   return [
-    (family, _called(fn) if family in CHAINS else fn) for family, fn in found
+    (family, _called(fn) if family in (*CHAINS, "mixture") else fn)
+    for family, fn in found
   ] + updates
 
 
@@ -198,6 +210,17 @@ def _remembers(fn) -> bool:
 def _called(fn) -> Callable:
   """What is called of a function or a Method."""
   return fn.apply if _remembers(fn) else fn
+
+
+def columns(fn) -> tuple[str, ...]:
+  """The columns that a function, or a Method's `apply`, takes."""
+  return _names(_called(fn))[0]
+
+
+def asks(fn, name: str) -> bool:
+  """Whether a function, or a Method's `apply`, names a column or special."""
+  positional, required, _ = _names(_called(fn))
+  return name in positional + required
 
 
 def needs(recipe: Recipe) -> frozenset[str]:
@@ -236,7 +259,7 @@ def check(recipe: Recipe) -> None:
   for family, fn in functions(recipe):
     if _remembers(fn):
       raise ValueError(
-        f"{family} holds a Method: only {CHAINS} may have a memory"
+        f"{family} holds a Method: only mixture and {CHAINS} may have a memory"
       )
     positional, required, _ = _names(fn)
     for name in positional + required:

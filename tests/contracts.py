@@ -103,6 +103,7 @@ def sample(seed=0):
     "high": np.full((ROWS, TOKENS), 1.25),
     "weight": rng.uniform(0.5, 2.0, size=(ROWS, TOKENS)),
     "group": group,
+    "index": np.tril(np.equal.outer(group, group), -1).sum(axis=1),
     "length": rng.integers(1, TOKENS + 1, size=ROWS),
     "valid": ~invalid,
     "stopped": rng.random(ROWS) < 0.5,

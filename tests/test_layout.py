@@ -20,6 +20,7 @@ FAMILIES = (
   "allocate",
   "environments",
   "keep",
+  "mixture",
   "objective",
   "replay",
   "reward",
@@ -27,7 +28,7 @@ FAMILIES = (
   "trust",
 )
 _BASE = {"numerics", "types"}
-_METHODS = _BASE | {"posterior"}
+_METHODS = _BASE | {"apportion", "bandit", "posterior"}
 _RECIPE = _METHODS | set(FAMILIES)
 
 # What each part of the library may import of the others. Imports point one
@@ -35,13 +36,16 @@ _RECIPE = _METHODS | set(FAMILIES)
 MAY_IMPORT = {
   "types": set(),
   "numerics": set(),
-  "posterior": _BASE,
+  "apportion": _BASE,
+  "bandit": _BASE | {"beta_draws"},
+  "beta_draws": _BASE,
+  "posterior": _BASE | {"beta_draws"},
   **{family: _METHODS for family in FAMILIES},
   "recipe": _RECIPE,
   "recipes": _RECIPE | {"recipe"},
   "models": _BASE,
   "parallel": _BASE,
-  "rollout": _BASE | {"parallel"},
+  "rollout": _BASE | {"parallel", "posterior"},
   "train": _RECIPE | {"recipe", "models", "parallel", "rollout"},
   "evaluate": _METHODS | {"parallel", "rollout"},
   # The machine's side: files and figures, no method.

@@ -86,7 +86,9 @@ def test_a_hyper_parameter_that_is_not_bound():
     ("keep", "logp", "the learner"),
     ("keep", "num", "the step"),
     ("advantage", "anchor", "trust"),
-    ("advantage", "stats", "PromptStats"),
+    ("advantage", "tally", "evidence of this step"),
+    ("mixture", "stats", "PromptStats"),
+    ("keep", "quota", "mixture's weights"),
     ("keep_loss", "low", "trust"),
     ("trust", "logp", "the learner"),
     ("trust", "key", "the step"),
@@ -97,6 +99,7 @@ def test_a_name_that_is_not_made_yet(family, name, maker):
   places = {
     "allocate": UNIFORM.allocate._replace(counts=fn),
     "evidence": fn,
+    "mixture": fn,
   }
   refused(
     [f"'{name}'", f"not made when {family} runs", maker, "may ask for"],

@@ -2,11 +2,14 @@
 
 state       the first TrainState
 step        one training step as four pure functions
+plan        its first half: prompts, counts, rollouts
+prompts     what is known of prompts before they are rolled out
+at_slots    rollouts of a recipe that allocates inside the decode loop
 forms       the step as one function: fused, or hosted
 methods     the calls of a recipe's chains
 scoring     log-probs of rows that are already there
 update      optimiser steps over micro-batches
-optimiser   AdamW with schedule, clipping and a guard
+optimiser   AdamW or SGD behind a guard, updates of one length
 warm_start  supervised steps before RL
 metrics     what a step reports
 """
@@ -16,11 +19,14 @@ from jaxroll.train.forms import hosted as hosted
 from jaxroll.train.methods import value as value
 from jaxroll.train.optimiser import adamw as adamw
 from jaxroll.train.optimiser import apply_gradients as apply_gradients
+from jaxroll.train.optimiser import sgd as sgd
+from jaxroll.train.optimiser import unit_norm as unit_norm
+from jaxroll.train.plan import Draft as Draft
+from jaxroll.train.plan import Settings as Settings
+from jaxroll.train.prompts import num_features as num_features
 from jaxroll.train.scoring import token_logps as token_logps
 from jaxroll.train.state import init_state as init_state
-from jaxroll.train.step import Draft as Draft
 from jaxroll.train.step import Output as Output
-from jaxroll.train.step import Settings as Settings
 from jaxroll.train.step import Step as Step
 from jaxroll.train.step import make_step as make_step
 from jaxroll.train.update import update as update
@@ -37,7 +43,10 @@ __all__ = [
   "hosted",
   "init_state",
   "make_step",
+  "num_features",
+  "sgd",
   "token_logps",
+  "unit_norm",
   "update",
   "value",
   "warm_start",

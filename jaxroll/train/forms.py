@@ -31,15 +31,27 @@ def fused(step: Step, task: types.Task) -> Callable:
       outcome = task.verify(draft.prompts, rows)
       return step.absorb(draft, request, rows, outcome), None
 
+    draft = step.begin(state, data)
+    if step.at_slots is not None:
+      return step.learn(state, settings, step.at_slots(state, settings, draft))
     numbers = jnp.arange(len(step.rounds), dtype=jnp.int32)
-    draft, _ = jax.lax.scan(one_round, step.begin(state, data), numbers)
+    draft, _ = jax.lax.scan(one_round, draft, numbers)
     return step.learn(state, settings, draft)
 
   return run
 
 
 def hosted(step: Step, task: types.Task) -> Callable:
-  """The same step around a verifier on the host; jits its own parts."""
+  """The same step around a verifier on the host; jits its own parts.
+
+  Raises:
+    ValueError: where rows are allocated at the slot.
+  """
+  if step.at_slots is not None:
+    raise ValueError(
+      "the recipe allocates at the slot, inside the decode loop: use "
+      "train.fused, or an allocator without gain"
+    )
   begin, generate = jax.jit(step.begin), jax.jit(step.generate)
   absorb, learn = jax.jit(step.absorb), jax.jit(step.learn)
 

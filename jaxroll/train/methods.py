@@ -1,31 +1,78 @@
 """How are a recipe's functions called? In chains, each with its own memory."""
 
 import jax
+import jax.numpy as jnp
 
-from jaxroll import recipe, types
+from jaxroll import apportion, numerics, recipe, types
 
 
-def select(rules, pool, stats, methods, *, num, blocked, step, key):
+def mix(rules, methods, source, pool, *, num, blocked, step, key):
+  """How many of a step's prompts come from each source.
+
+  Args:
+    rules: the recipe.
+    methods: states of the stateful methods by slot.
+    source: i32[N], of every prompt of the task.
+    pool: i32[M], ids that may be selected.
+    num: prompts of the step, static.
+    blocked: bool[N].
+    step: i32[].
+    key: PRNG key.
+
+  Returns:
+    `types.Quota` or None, and the methods' states.
+  """
+  if rules.mixture is None:
+    return None, methods
+  methods, specials = dict(methods), {"step": step, "key": key}
+  if isinstance(rules.mixture, types.Method):
+    columns = {"state": methods["mixture"]}
+    weights, methods["mixture"] = recipe.call(
+      rules.mixture.apply, columns, **specials
+    )
+  else:
+    weights = recipe.call(rules.mixture, {}, **specials)
+  available = numerics.group_count(
+    source[pool], weights.shape[0], ~blocked[pool]
+  )
+  # Ties in a random order: else the last of many equal sources never comes.
+  order = jax.random.permutation(jax.random.fold_in(key, 1), weights.shape[0])
+  shuffled = apportion.largest_remainder(
+    weights[order], num, available=available[order]
+  )
+  count = jnp.zeros_like(shuffled).at[order].set(shuffled)
+  return types.Quota(source, count), methods
+
+
+def select(
+  rules, pool, columns, methods, *, num, blocked, quota, step, key, entropy
+):
   """Which prompts a step takes: each function chooses from the last's choice.
 
   Args:
     rules: the recipe.
     pool: i32[M], ids of the first choice.
-    stats: PromptStats[N].
+    columns: by name, of all prompts of the task: `stats`, `feature`.
     methods: states of the stateful methods by slot.
     num: ids wanted of the last function, static.
     blocked: bool[N].
+    quota: types.Quota or None.
     step: i32[].
     key: for the chain.
+    entropy: (pool i32[M]) -> f32[M], `prompt_entropy`; called where it is
+      asked for.
 
   Returns:
     i32[num], -1 where none is left, and the methods' states.
   """
   methods = dict(methods)
   for place, fn in enumerate(rules.select):
-    columns = {"stats": stats, "pool": pool}
+    columns = columns | {"pool": pool}
+    if recipe.asks(fn, "prompt_entropy"):
+      columns["prompt_entropy"] = entropy(pool)
     specials = {
       "blocked": blocked,
+      "quota": quota,
       "step": step,
       "key": jax.random.fold_in(key, place),
     }
@@ -33,8 +80,9 @@ def select(rules, pool, stats, methods, *, num, blocked, step, key):
       specials["num"] = num
     if isinstance(fn, types.Method):
       slot = f"select.{place}"
-      columns["state"] = methods[slot]
-      pool, methods[slot] = recipe.call(fn.apply, columns, **specials)
+      pool, methods[slot] = recipe.call(
+        fn.apply, columns | {"state": methods[slot]}, **specials
+      )
     else:
       pool = recipe.call(fn, columns, **specials)
   return pool, methods

@@ -1,6 +1,12 @@
-"""How do gradients become parameters? AdamW behind clipping and a guard."""
+"""How do gradients become parameters? AdamW or SGD behind a guard.
+
+A method that finds more mixed groups has larger gradients, and at one learning
+rate it takes larger steps. `unit_norm` gives every update the same length, so
+that methods are compared by the direction they find.
+"""
 
 import jax
+import jax.numpy as jnp
 import optax
 
 from jaxroll import types
@@ -20,6 +26,7 @@ def adamw(
   weight_decay: float = 0.0,
   b1: float = 0.9,
   b2: float = 0.95,
+  update_norm: float | None = None,
 ) -> optax.GradientTransformation:
   """AdamW with a linear schedule, global-norm clipping, non-finite guard.
 
@@ -31,6 +38,8 @@ def adamw(
     clip_norm: global gradient norm, > 0, or None.
     weight_decay: decoupled, >= 0.
     b1, b2: moment decays, in [0, 1).
+    update_norm: see `unit_norm`; None leaves updates as they are. With it the
+      learning rate and its schedule have no effect.
 
   Returns:
     A transformation whose state counts skipped steps in `total_notfinite`.
@@ -47,6 +56,7 @@ def adamw(
     raise ValueError(f"clip_norm={clip_norm}: > 0, or None for no clipping")
   if not 0 <= final_scale <= 1:
     raise ValueError(f"final_scale={final_scale}: must be in [0, 1]")
+  _check_update_norm(update_norm)
   for name, value in (
     ("warmup_steps", warmup_steps),
     ("weight_decay", weight_decay),
@@ -72,9 +82,95 @@ def adamw(
   if clip_norm is not None:
     clip = optax.clip_by_global_norm(clip_norm)
   inner = optax.chain(
-    clip, optax.adamw(rate, b1=b1, b2=b2, weight_decay=weight_decay)
+    clip,
+    optax.adamw(rate, b1=b1, b2=b2, weight_decay=weight_decay),
+    *([] if update_norm is None else [unit_norm(update_norm)]),
   )
   return optax.apply_if_finite(inner, _FOREVER)
+
+
+def sgd(
+  learning_rate: float, *, update_norm: float | None = None
+) -> optax.GradientTransformation:
+  """Steps against the gradient, behind the guard against non-finite ones.
+
+    update = -learning_rate * gradient
+
+  Args:
+    learning_rate: > 0.
+    update_norm: see `unit_norm`; None leaves updates as they are. With it the
+      learning rate has no effect.
+
+  Returns:
+    A transformation whose state counts skipped steps in `total_notfinite`.
+
+  Raises:
+    ValueError: where a number is out of its range.
+
+  Example:
+    >>> optimiser = sgd(0.1)
+    >>> grads = {"w": jnp.array([3.0, 4.0])}
+    >>> optimiser.update(grads, optimiser.init(grads))[0]["w"]
+    Array([-0.3, -0.4], dtype=float32)
+  """
+  if not learning_rate > 0:
+    raise ValueError(f"learning_rate={learning_rate}: must be greater than 0")
+  _check_update_norm(update_norm)
+  inner = optax.chain(
+    optax.sgd(learning_rate),
+    *([] if update_norm is None else [unit_norm(update_norm)]),
+  )
+  return optax.apply_if_finite(inner, _FOREVER)
+
+
+def unit_norm(norm: float = 1.0) -> optax.GradientTransformation:
+  """Every update of one length: `norm * update / ||update||`.
+
+  The length is the global one, over all parameters; an update of 0 stays 0.
+  Put it last in a chain: what stands before it decides the direction only.
+
+  Args:
+    norm: length of every update, > 0.
+
+  Returns:
+    A transformation without state.
+
+  Raises:
+    ValueError: norm is not above 0.
+
+  Note:
+    After a transformation with momentum a batch without any signal still moves
+    the parameters, by the full length along the momentum.
+
+  Example:
+    >>> optimiser = unit_norm(10.0)
+    >>> grads = {"w": jnp.array([3.0, 4.0])}
+    >>> optimiser.update(grads, optimiser.init(grads))[0]["w"]
+    Array([6., 8.], dtype=float32)
+  """
+  if not 0 < norm < float("inf"):
+    raise ValueError(f"norm={norm}: must be finite and greater than 0")
+
+  def rescale(updates, params=None):
+    del params
+    # The largest entry goes first: squares of tiny updates would vanish.
+    largest = jax.tree.reduce(
+      jnp.maximum, jax.tree.map(lambda x: jnp.max(jnp.abs(x)), updates)
+    )
+    some = largest > 0
+    units = jax.tree.map(lambda x: x / jnp.where(some, largest, 1.0), updates)
+    length = optax.global_norm(units)
+    scale = jnp.where(some, norm / jnp.where(some, length, 1.0), 0.0)
+    return jax.tree.map(lambda x: x * scale, units)
+
+  return optax.stateless(rescale)
+
+
+def _check_update_norm(update_norm):
+  if update_norm is not None and not 0 < update_norm < float("inf"):
+    raise ValueError(
+      f"update_norm={update_norm}: finite and > 0, or None for no rescaling"
+    )
 
 
 def apply_gradients(

@@ -37,8 +37,9 @@ def init_state(
   methods = {}
   if rules.replay is not None:
     methods["replay"] = rules.replay.init(sizes, key=methods_key)
-  for slot, method in recipe.stateful(rules):
-    methods[slot] = method.init(sizes, key=methods_key)
+  for place, (slot, method) in enumerate(recipe.stateful(rules)):
+    own = jax.random.fold_in(methods_key, place)
+    methods[slot] = method.init(sizes, key=own)
   frozen = {}
   if rules.reference:
     frozen["reference"] = jax.tree.map(jnp.copy, params)

@@ -7,60 +7,33 @@ makes one of them. None tests which method it runs.
   generate   one round: counts, request, rollouts            -> rows, Draft
   absorb     what the verifier said of these rows            -> Draft
   learn      posterior, scores, rewards, advantages, update  -> state, Output
+
+Where the allocator works at the slot, `at_slots` stands for all rounds.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 from absl import logging
 
-from jaxroll import numerics, parallel, posterior, recipe, rollout, types
+from jaxroll import parallel, posterior, recipe, rollout, types
+from jaxroll.train import at_slots as slots_lib
 from jaxroll.train import methods as methods_lib
 from jaxroll.train import metrics as metrics_lib
-from jaxroll.train import scoring
+from jaxroll.train import plan, scoring
+from jaxroll.train import prompts as prompts_lib
 from jaxroll.train import update as update_lib
-
-# What a step's random numbers are for.
-_SELECT, _ALLOCATE, _ROWS, _UPDATE, _METHODS = range(5)
+from jaxroll.train.plan import Draft, Settings
 
 # Whose parameters a column of log-probs is made with.
 _SCORERS = {
   "old_logp": lambda state: state.learners["policy"].params,
   "ref_logp": lambda state: state.frozen["reference"],
 }
-
-
-class Settings(NamedTuple):
-  """What may change between steps without compiling anything.
-
-  Attributes:
-    sampler: rollout.Sampler. stops: rollout.Stops.
-    limit: i32[], most tokens after a context, <= T.
-  """
-
-  sampler: rollout.Sampler
-  stops: rollout.Stops
-  limit: chex.Array
-
-
-class Draft(NamedTuple):
-  """A step in the making: B = Q carried rows, then the budget's rows."""
-
-  prompts: types.Prompts
-  contexts: types.Contexts
-  waiting: chex.Array  # bool[P]
-  counts: chex.Array  # i32[P], rows allocated so far
-  tally: types.Tally
-  rollouts: types.Rollouts
-  outcome: types.Outcome
-  methods: dict[str, Any]
-  decode_steps: chex.Array  # i32[rounds]
-  slot_steps: chex.Array  # i32[]
 
 
 class Output(NamedTuple):
@@ -90,6 +63,8 @@ class Step(NamedTuple):
     absorb: (draft, request, rollouts, outcome) -> Draft.
     learn: (state, settings, draft) -> TrainState, Output.
     rounds: rows of each round, static.
+    at_slots: None, or (state, settings, draft) -> Draft: all that lies between
+      `begin` and `learn`, for an allocator with a `gain`.
   """
 
   begin: Callable
@@ -97,6 +72,7 @@ class Step(NamedTuple):
   absorb: Callable
   learn: Callable
   rounds: tuple
+  at_slots: Callable | None = None
 
 
 def make_step(
@@ -143,116 +119,30 @@ def make_step(
     for name, params in _SCORERS.items()
     if name in recipe.needs(rules)
   }
-  width = max(rounds)
-  first = np.concatenate([[0], np.cumsum(rounds)[:-1]]).astype(np.int32)
-  groups_waiting, carried = (
-    rules.replay.waiting(sizes) if rules.replay is not None else (0, 0)
+  source = prompts_lib.source(task)
+  begin = plan.make_begin(
+    rules,
+    task,
+    policy,
+    sizes,
+    rounds=rounds,
+    micro_rows=micro_rows,
+    mesh=mesh,
   )
-
-  def begin(state: types.TrainState, data) -> Draft:
-    key = jax.random.fold_in(state.key, state.step)
-    methods = dict(state.methods)
-    blocked = jnp.zeros((sizes.num_ids,), bool)
-    rows = rollout.empty(carried + sizes.rows, sizes.response_length)
-    outcome = types.Outcome(
-      reward=jnp.zeros(rows.group.shape, jnp.float32),
-      status=jnp.full(rows.group.shape, types.ABORTED, jnp.int32),
+  generate = plan.make_generate(
+    rules, policy, sizes, source, rounds=rounds, slots=slots, mesh=mesh
+  )
+  at_slots = None
+  if rules.allocate.gain is not None:
+    at_slots = slots_lib.make_at_slots(
+      rules, task, policy, sizes, source, rounds=rounds, slots=slots, mesh=mesh
     )
-    resumed = jnp.full((groups_waiting,), -1, jnp.int32)
-    if rules.replay is not None:
-      resumed, old_rows, old_outcome, methods["replay"] = rules.replay.resume(
-        methods["replay"], step=state.step
-      )
-      blocked = rules.replay.blocked(methods["replay"])
-      at = jnp.arange(carried, dtype=jnp.int32)
-      rows, outcome = rollout.place(
-        (rows, outcome), (old_rows, old_outcome), at, old_rows.valid
-      )
-    fresh, methods = methods_lib.select(
-      rules,
-      jnp.asarray(task.train_pool, jnp.int32),
-      state.stats,
-      methods,
-      num=sizes.prompts,
-      blocked=blocked,
-      step=state.step,
-      key=jax.random.fold_in(key, _SELECT),
-    )
-    ids, waiting = _fill_slots(resumed, fresh)
-    prompts, contexts = task.prompts(data, ids)
-    return Draft(
-      prompts=prompts,
-      contexts=contexts,
-      waiting=waiting,
-      counts=jnp.zeros((sizes.prompts,), jnp.int32),
-      tally=posterior.tally_init(sizes.prompts),
-      rollouts=rows,
-      outcome=outcome,
-      methods=methods,
-      decode_steps=jnp.zeros((len(rounds),), jnp.int32),
-      slot_steps=jnp.int32(0),
-    )
-
-  def generate(state, settings: Settings, draft: Draft, number):
-    key = jax.random.fold_in(state.key, state.step)
-    ids = draft.prompts.id
-    columns = {
-      "stats": jax.tree.map(lambda x: x[jnp.maximum(ids, 0)], state.stats),
-      "tally": draft.tally,
-      "waiting": draft.waiting,
-      "counts": draft.counts,
-    }
-    new = recipe.call(
-      rules.allocate.counts,
-      columns,
-      round=number,
-      rows=jnp.asarray(rounds, jnp.int32)[number],
-      key=jax.random.fold_in(jax.random.fold_in(key, _ALLOCATE), number),
-    )
-    new = jnp.where(ids >= 0, new, 0)
-    taken = draft.counts + _carried_rows(draft, carried, sizes.prompts)
-    request = rollout.fill(
-      new,
-      taken,
-      rows=width,
-      step=state.step,
-      limit=settings.limit,
-      first_row=carried + jnp.asarray(first)[number],
-    )
-    keys = rollout.row_keys(
-      jax.random.fold_in(state.key, _ROWS),
-      request.born,
-      ids[request.group],
-      draft.prompts.occurrence[request.group],
-      request.index,
-    )
-    rows, info = rollout.generate(
-      policy,
-      state.learners["policy"].params,
-      draft.contexts,
-      request,
-      keys,
-      settings.sampler,
-      settings.stops,
-      slots=slots,
-      max_length=sizes.response_length,
-      round_index=number,
-      explore=rules.explore,
-      terminate=rules.terminate,
-      mesh=mesh,
-    )
-    draft = draft._replace(
-      counts=draft.counts + new,
-      decode_steps=draft.decode_steps.at[number].set(info.decode_steps),
-      slot_steps=draft.slot_steps + info.slot_steps,
-    )
-    return request, rows, draft
+  feature = {}
+  if "feature" in recipe.needs(rules):
+    feature["feature"] = jnp.asarray(prompts_lib.feature(task))
 
   def absorb(draft: Draft, request, rows, outcome) -> Draft:
-    # A verifier that gives no number has failed, whatever it calls it.
-    failed = (outcome.status == types.SCORED) & ~jnp.isfinite(outcome.reward)
-    status = jnp.where(failed, types.UNSCORABLE, outcome.status)
-    outcome = types.Outcome(jnp.where(failed, 0.0, outcome.reward), status)
+    outcome = slots_lib.settled(outcome)
     scored = rows.valid & (outcome.status == types.SCORED)
     placed = rollout.place(
       (draft.rollouts, draft.outcome), (rows, outcome), request.row, rows.valid
@@ -263,11 +153,17 @@ def make_step(
   def learn(state, settings: Settings, draft: Draft):
     key = jax.random.fold_in(state.key, state.step)
     rows = _row_columns(draft)
-    prompts = {"ids": draft.prompts.id, "waiting": draft.waiting}
+    ids = draft.prompts.id
+    prompts = {
+      "ids": ids,
+      "waiting": draft.waiting,
+      "source": jnp.asarray(source)[jnp.maximum(ids, 0)],
+      "stats": plan.stats_of(state.stats, ids),
+    }
     specials = {
       "num_groups": sizes.prompts,
       "step": state.step,
-      "key": jax.random.fold_in(key, _METHODS),
+      "key": jax.random.fold_in(key, plan.METHODS),
     }
     stats = _observe(rules, state, draft, rows | prompts, specials)
     rows |= scoring.columns(
@@ -293,10 +189,12 @@ def make_step(
       num_groups=sizes.prompts,
       micro_rows=micro_rows,
       temperature=settings.sampler.temperature,
-      key=jax.random.fold_in(key, _UPDATE),
+      key=jax.random.fold_in(key, plan.UPDATE),
       mesh=mesh,
     )
-    methods = methods_lib.update(rules, rows | prompts, methods, specials)
+    methods = methods_lib.update(
+      rules, rows | prompts | feature, methods, specials
+    )
     if rules.replay is not None:
       methods["replay"] = _store(rules.replay, methods, draft, state.step)
     metrics = learned | metrics_lib.measure(draft, raw, rows, sizes.prompts)
@@ -315,7 +213,7 @@ def make_step(
       )
     return state, output
 
-  return Step(begin, generate, absorb, learn, rounds)
+  return Step(begin, generate, absorb, learn, rounds, at_slots)
 
 
 def _warn_tails(rounds, slots):
@@ -330,24 +228,6 @@ def _warn_tails(rounds, slots):
       short,
       slots,
     )
-
-
-def _fill_slots(resumed, fresh):
-  """Waiting prompts keep the first slots, fresh ones take all others in order.
-
-  Returns ids i32[P] and waiting bool[P].
-  """
-  padding = fresh.shape[0] - resumed.shape[0]
-  resumed = jnp.pad(resumed, (0, padding), constant_values=-1)
-  waiting = resumed >= 0
-  nth = jnp.cumsum(~waiting) - 1
-  return jnp.where(waiting, resumed, fresh[jnp.maximum(nth, 0)]), waiting
-
-
-def _carried_rows(draft, carried, num_groups):
-  """i32[P]: indices that carried rows already hold."""
-  old = jax.tree.map(lambda x: x[:carried], draft.rollouts)
-  return numerics.group_count(old.group, num_groups, old.valid)
 
 
 def _row_columns(draft):
