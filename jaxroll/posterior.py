@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jaxroll import numerics, types
+from jaxroll import beta_draws, numerics, types
 
 
 def init(num_ids, *, prior=(1.0, 1.0)):
@@ -103,31 +103,42 @@ def observe(
   chex.assert_equal_shape([reward, length, group, where])
   num_ids, num_slots = stats.alpha.shape[0], ids.shape[0]
 
+  inside = (ids >= 0) & (ids < num_ids)
+  # Everything that is not decay alone is worked out by slot: the task may be
+  # a thousand times larger. Slots of one id gather in the first of them.
+  slots = jnp.arange(num_slots, dtype=jnp.int32)
+  place = jnp.where(inside, ids, num_ids)
+  first = jnp.full((num_ids,), num_slots, jnp.int32)
+  first = first.at[place].min(slots, mode="drop")
+  gathers = jnp.where(inside, first[jnp.where(inside, ids, 0)], num_slots)
+  slot = jnp.clip(group, 0, num_slots - 1)
   where = where & (group >= 0) & (group < num_slots)
-  # A row's group is from here on its prompt of the task, not of the step.
-  prompt = ids[jnp.clip(group, 0, num_slots - 1)]
-  evidence = (prompt, num_ids, where)
+  evidence = (gathers[slot], num_slots, where)
   count, mean, m2 = numerics.group_moments(reward, *evidence)
   success = numerics.group_sum(jnp.clip(reward, 0.0, 1.0), *evidence)
   mean_length = numerics.group_mean(length, *evidence)
 
-  picked = count > 0
-  kept = decay * jnp.where(picked, local, 1.0).astype(jnp.float32)
-  alpha = prior[0] + kept * (stats.alpha - prior[0]) + success
-  beta = prior[1] + kept * (stats.beta - prior[1]) + (count - success)
-
-  old = kept * stats.weight
+  faded = _fade(stats, decay, prior)
+  old = jax.tree.map(lambda x: x[jnp.where(inside, ids, 0)], stats)
+  old = _fade(old, decay * jnp.asarray(local, jnp.float32), prior)
   weight, new_mean, new_m2 = numerics.merge_moments(
-    (old, stats.mean, kept * stats.m2), (count, mean, m2)
+    (old.weight, old.mean, old.m2), (count, mean, m2)
   )
-  zero = jnp.zeros_like(old)
+  zero = jnp.zeros_like(old.weight)
   _, new_length, _ = numerics.merge_moments(
-    (old, stats.length, zero), (count, mean_length, zero)
+    (old.weight, old.length, zero), (count, mean_length, zero)
   )
-  seen = jnp.where(picked, jnp.asarray(step, jnp.int32), stats.seen)
-  return types.PromptStats(
-    alpha, beta, weight, new_mean, new_m2, new_length, seen
+  new = types.PromptStats(
+    alpha=old.alpha + success,
+    beta=old.beta + (count - success),
+    weight=weight,
+    mean=new_mean,
+    m2=new_m2,
+    length=new_length,
+    seen=jnp.full((num_slots,), step, jnp.int32),
   )
+  place = jnp.where(count > 0, ids, num_ids)
+  return jax.tree.map(lambda x, y: x.at[place].set(y, mode="drop"), faded, new)
 
 
 # --- what the beliefs say
@@ -216,18 +227,19 @@ def draw(stats, key):
 
   Args:
     stats: PromptStats [N].
-    key: PRNG key; the draws depend on it and on N.
+    key: PRNG key; a prompt's draw depends on it and on the prompt's id and
+      beliefs.
 
   Returns: f32[N] in [0, 1].
 
   Note:
-    Exact rejection sampling, about 6 microseconds a prompt on a CPU: where N
-    is large, gather the pool's stats first.
+    Exact, some 25 nanoseconds a prompt on two cores. `beta_draws.draw` with
+    its `ids` draws for a part of the task what this draws for the whole.
 
   >>> draw(init(3), jax.random.key(0)).shape
   (3,)
   """
-  return jax.random.beta(key, stats.alpha, stats.beta, dtype=jnp.float32)
+  return beta_draws.draw(stats.alpha, stats.beta, key)
 
 
 def reward_std(stats):
@@ -301,6 +313,20 @@ def tally_add(tally, reward, group, where):
 
 
 # --- private
+
+
+def _fade(stats, kept, prior):
+  """The beliefs with the share `kept` of the evidence behind them."""
+  weight = kept * stats.weight
+  some = weight > 0
+  return stats.replace(
+    alpha=prior[0] + kept * (stats.alpha - prior[0]),
+    beta=prior[1] + kept * (stats.beta - prior[1]),
+    weight=weight,
+    mean=jnp.where(some, stats.mean, 0.0),
+    m2=kept * stats.m2,
+    length=jnp.where(some, stats.length, 0.0),
+  )
 
 
 def _check_prior(prior):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxroll import numerics, posterior, types
+from jaxroll import beta_draws, numerics, posterior, types
 
 N, P, B = 16, 4, 12
 IDS = jnp.array([5, 2, -1, 11], jnp.int32)
@@ -320,6 +320,14 @@ def test_draws_have_the_moments_of_the_beta():
       error = float(_moment(a, b, 2 * power, 0)) - expected**2
       off = abs((column**power).mean() - expected)
       assert off < 5 * math.sqrt(error / rows), (a, b, power)
+
+
+def test_a_prompt_draws_by_its_id():
+  stats, key = _stats(), jax.random.key(1)
+  whole = posterior.draw(stats, key)
+  ids = jnp.array([4, 1], jnp.int32)
+  part = beta_draws.draw(stats.alpha[ids], stats.beta[ids], key, ids=ids)
+  np.testing.assert_allclose(part, whole[ids], rtol=1e-6)
 
 
 def test_reward_std_is_that_of_the_rewards():

@@ -1,0 +1,326 @@
+"""How long do the library's parts take on this machine?
+
+  python -m experiments.bench --suite=allocate --json=allocate.json
+
+Each row of the table, and record of the JSON file, is one function at one
+size: the median, least and greatest time of its calls after the first, which
+also compiles. A plain Python version with `heapq` must give the same counts;
+`ratio_heap` says how many times as long it takes. A step selects N / 100 of
+the N prompts and shares 8 rollouts each out among them, at least 1 and at most
+16; "all" shares N rollouts out among all prompts. Minutes on two cores.
+
+Another suite is a function of (sizes, repeats) that returns rows, in `SUITES`.
+"""
+
+import functools
+import heapq
+import json
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import flags
+
+from experiments import cli
+from jaxroll import apportion, numerics, posterior, select
+
+_SUITE = flags.DEFINE_string("suite", "allocate", "What to measure.")
+_JSON = flags.DEFINE_string("json", None, "File for the rows, or none.")
+_SIZES = flags.DEFINE_list("sizes", ["10000", "100000", "1000000"], "Prompts.")
+_REPEATS = flags.DEFINE_integer("repeats", 15, "Calls that are measured.")
+
+# A step of the task's prompts / SHARE; GROUP rollouts each on average.
+SHARE, GROUP, CAP = 100, 8, 16
+# Of all prompts each may get this many, and one on average.
+DEPTH = 8
+
+
+class Row(NamedTuple):
+  """What was measured of one function at one size.
+
+  Attributes:
+    name: the function.
+    size: N, prompts of the task.
+    median_s: seconds a call.
+    min_s: seconds of the fastest call.
+    max_s: seconds of the slowest call.
+    compile_s: seconds of the first call.
+    prompts_per_s: size / median_s.
+    ratio_heap: seconds of the Python version / median_s; None without one.
+  """
+
+  name: str
+  size: int
+  median_s: float
+  min_s: float
+  max_s: float
+  compile_s: float
+  prompts_per_s: float
+  ratio_heap: float | None = None
+
+
+def measure(name: str, size: int, repeats: int, call: Callable) -> Row:
+  """Times a call that gives arrays.
+
+  Args:
+    name: of the row.
+    size: prompts that the call works on.
+    repeats: calls after the first, >= 1.
+    call: () -> arrays.
+
+  Returns:
+    The row.
+  """
+
+  def seconds():
+    began = time.perf_counter()
+    jax.block_until_ready(call())
+    return time.perf_counter() - began
+
+  first = seconds()
+  times = [seconds() for _ in range(repeats)]
+  median = statistics.median(times)
+  return Row(name, size, median, min(times), max(times), first, size / median)
+
+
+# --- the allocation of a step
+
+
+def problem(size: int):
+  """A task some way into training, the same for the same size.
+
+  Args:
+    size: N prompts.
+
+  Returns:
+    stats PromptStats[N], rate f32[N] of success.
+  """
+  rng = np.random.default_rng(0)
+  rate = rng.beta(0.5, 0.5, size).astype(np.float32)
+  weight = rng.integers(0, 17, size)
+  success = rng.binomial(weight, rate)
+  stats = posterior.init(size)
+  stats = stats.replace(
+    alpha=jnp.asarray(1 + success, jnp.float32),
+    beta=jnp.asarray(1 + weight - success, jnp.float32),
+    weight=jnp.asarray(weight, jnp.float32),
+  )
+  return stats, jnp.asarray(rate)
+
+
+def selected_gains(stats, ids) -> jax.Array:
+  """Gains of the second and further rollouts of selected prompts."""
+  mean = posterior.mean(stats)[ids]
+  return _gains(mean, CAP - 1)
+
+
+def all_gains(stats) -> jax.Array:
+  """Gains of further rollouts of all prompts, which have one each."""
+  return _gains(posterior.mean(stats), DEPTH)
+
+
+def _gains(rate, depth):
+  def gain(have):
+    return apportion.mixed_gain(rate, have)
+
+  return apportion.gain_table(gain, jnp.ones(rate.shape, jnp.int32), depth)
+
+
+def choose(stats, key) -> jax.Array:
+  """Ids of a step by VADE's score of Thompson draws."""
+  size = stats.alpha.shape[0]
+  pool = jnp.arange(size, dtype=jnp.int32)
+  return select.vade(stats, pool, num=size // SHARE, key=key)
+
+
+def step_selected(stats, rate, key):
+  """A step's statistics: draw, select, allocate among the selected, observe.
+
+  Args:
+    stats: PromptStats[N].
+    rate: f32[N], of which the outcomes are drawn.
+    key: PRNG key.
+
+  Returns:
+    PromptStats[N], ids i32[P], counts i32[P] that sum to 8 P.
+  """
+  choosing, rolling = jax.random.split(key)
+  ids = choose(stats, choosing)
+  num = ids.shape[0]
+  gains = selected_gains(stats, ids)
+  counts = 1 + apportion.greedy(gains, (GROUP - 1) * num)
+  stats = _observe(stats, rate, ids, counts, GROUP * num, rolling)
+  return stats, ids, counts
+
+
+def step_all(stats, rate, key):
+  """A step's statistics where the budget is shared out among all prompts.
+
+  Args: as of `step_selected`.
+
+  Returns:
+    PromptStats[N], counts i32[N] that sum to N.
+  """
+  size = rate.shape[0]
+  counts = apportion.greedy(all_gains(stats), size)
+  ids = jnp.arange(size, dtype=jnp.int32)
+  return _observe(stats, rate, ids, counts, size, key), counts
+
+
+def _observe(stats, rate, ids, counts, rows, key):
+  group, _, valid = numerics.expand_counts(counts, rows)
+  uniform = jax.random.uniform(key, (rows,))
+  reward = (uniform < rate[ids][group]).astype(jnp.float32)
+  length = jnp.ones((rows,), jnp.int32)
+  return posterior.observe(
+    stats, ids, reward, length, group, valid, step=0, local=0.5, decay=0.999
+  )
+
+
+def heap_counts(gains: list, budget: int) -> list:
+  """The same counts in plain Python: a heap of each prompt's next gain.
+
+  Args:
+    gains: a list of gains for each prompt.
+    budget: rollouts to hand out.
+
+  Returns:
+    Rollouts of each prompt.
+
+  Example:
+    >>> heap_counts([[0.9, 0.2], [0.5, 0.4]], 3)
+    [1, 2]
+  """
+  counts = [0] * len(gains)
+  queue = [(-row[0], i) for i, row in enumerate(gains)]
+  heapq.heapify(queue)
+  while queue and budget:
+    _, i = heapq.heappop(queue)
+    counts[i] += 1
+    budget -= 1
+    if counts[i] < len(gains[i]):
+      heapq.heappush(queue, (-gains[i][counts[i]], i))
+  return counts
+
+
+def allocate(sizes: tuple, repeats: int) -> list:
+  """Statistics of a step: what is believed, selected, allocated, learned.
+
+  Args:
+    sizes: prompts of the task, each >= 100.
+    repeats: calls that are measured.
+
+  Returns:
+    Rows: the draws, the selection, the two allocations, each with its ratio
+    to a heap, and the two whole steps.
+  """
+  rows = []
+  for size in sizes:
+    stats, rate = problem(size)
+    key = jax.random.key(size)
+    timed = functools.partial(measure, size=size, repeats=repeats)
+
+    def call(fn, *arguments):
+      return functools.partial(jax.jit(fn), *arguments)
+
+    rows.append(timed("draw", call=call(posterior.draw, stats, key)))
+    rows.append(timed("select", call=call(choose, stats, key)))
+    ids = jax.jit(choose)(stats, key)
+    few, every = selected_gains(stats, ids), all_gains(stats)
+    budget = (GROUP - 1) * ids.shape[0]
+    rows += [
+      _against_heap("allocate selected", few, budget, timed),
+      _against_heap("allocate all", every, size, timed),
+      timed("step selected", call=call(step_selected, stats, rate, key)),
+      timed("step all", call=call(step_all, stats, rate, key)),
+    ]
+  return rows
+
+
+def _against_heap(name, gains, budget, timed):
+  """A row of `apportion.greedy`; the heap must give the same counts."""
+  greedy = jax.jit(apportion.greedy)
+  row = timed(name, call=functools.partial(greedy, gains, budget))
+  table = gains.tolist()
+  began = time.perf_counter()
+  expected = heap_counts(table, budget)
+  seconds = time.perf_counter() - began
+  if greedy(gains, budget).tolist() != expected:
+    raise AssertionError(f"{name}, N={row.size}: not the heap's counts")
+  return row._replace(ratio_heap=seconds / row.median_s)
+
+
+# --- the binary
+
+SUITES = {"allocate": allocate}
+
+
+def run(suite: str, sizes: tuple, repeats: int) -> list:
+  """The rows of a suite.
+
+  Args:
+    suite: a name of `SUITES`.
+    sizes: what its rows go over.
+    repeats: calls that are measured, >= 1.
+
+  Returns:
+    A list of `Row`.
+
+  Raises:
+    cli.Refused: for an unknown suite, which lists those that exist, and for
+      numbers out of range.
+  """
+  if suite not in SUITES:
+    raise cli.Refused(
+      f"--suite={suite} is not known: choose one of {', '.join(SUITES)}"
+    )
+  if repeats < 1 or min(sizes) < SHARE:
+    raise cli.Refused(
+      f"--sizes={sizes} --repeats={repeats}: sizes must be >= {SHARE} and "
+      "repeats >= 1"
+    )
+  return SUITES[suite](sizes, repeats)
+
+
+def table(rows: list) -> str:
+  """The rows as text.
+
+  Args:
+    rows: of `Row`.
+
+  Returns:
+    A line a row under a line of headings.
+  """
+  head = ("name", "size", "median ms", "min", "max", "compile s", "prompts/s")
+  lines = [("{:<20}{:>9}" + "{:>11}" * 6).format(*head, "x heap")]
+  for row in rows:
+    ratio = "" if row.ratio_heap is None else f"{row.ratio_heap:.0f}"
+    times = [1000 * x for x in (row.median_s, row.min_s, row.max_s)]
+    lines.append(
+      f"{row.name:<20}{row.size:>9}"
+      + "".join(f"{x:>11.2f}" for x in (*times, row.compile_s))
+      + f"{row.prompts_per_s:>11.2e}{ratio:>11}"
+    )
+  return "\n".join(lines)
+
+
+def main() -> None:
+  try:
+    sizes = tuple(int(size) for size in _SIZES.value)
+  except ValueError:
+    raise cli.Refused(f"--sizes={_SIZES.value}: must be integers") from None
+  rows = run(_SUITE.value, sizes, _REPEATS.value)
+  print(table(rows))
+  if _JSON.value:
+    records = [row._asdict() for row in rows]
+    text = json.dumps(records, indent=2) + "\n"
+    pathlib.Path(_JSON.value).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+  cli.launch(main)
