@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxroll.select._top import top
-from jaxroll.types import PromptStats
+from jaxroll.types import PromptStats, Quota
 
 
 def random(
@@ -18,6 +18,7 @@ def random(
   *,
   num: int,
   blocked: jax.Array | None = None,
+  quota: Quota | None = None,
   key: jax.Array,
 ) -> jax.Array:
   """A uniform sample of the pool without replacement.
@@ -27,6 +28,7 @@ def random(
     pool: i32[M], ids that may be selected.
     num: ids wanted, 1 <= num <= M.
     blocked: bool[N], ids that must not be selected, or None.
+    quota: types.Quota, or None.
     key: PRNG key.
 
   Returns:
@@ -43,4 +45,4 @@ def random(
   """
   # Drawn by id, so that a pool's order does not change the sample.
   draws = jax.random.uniform(key, stats.alpha.shape, jnp.float32)
-  return top(-draws, pool, num, blocked)
+  return top(-draws, pool, num, blocked, quota)

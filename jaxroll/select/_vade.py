@@ -16,7 +16,7 @@ import jax
 
 from jaxroll import posterior
 from jaxroll.select._top import top
-from jaxroll.types import PromptStats
+from jaxroll.types import PromptStats, Quota
 
 
 def info_gain(rate: jax.Array) -> jax.Array:
@@ -67,6 +67,7 @@ def vade(
   *,
   num: int,
   blocked: jax.Array | None = None,
+  quota: Quota | None = None,
   key: jax.Array,
   gain: Callable = info_gain,
 ) -> jax.Array:
@@ -77,6 +78,7 @@ def vade(
     pool: i32[M], ids that may be selected.
     num: ids wanted, 1 <= num <= M.
     blocked: bool[N], ids that must not be selected, or None.
+    quota: types.Quota, or None.
     key: PRNG key of the draws, one for each of the N prompts.
     gain: score of a drawn solve rate, f32[N] -> finite f32[N]; p (1 - p) in
       place of the paper's shows what its asymmetry does.
@@ -99,4 +101,4 @@ def vade(
   Reference:
     VADE, 2025, arXiv:2511.18902.
   """
-  return top(gain(posterior.draw(stats, key)), pool, num, blocked)
+  return top(gain(posterior.draw(stats, key)), pool, num, blocked, quota)
