@@ -17,19 +17,47 @@ nothing; a prompt without enough scored samples is left out and counted in
 | solve_rate_by_grade | P(a sample is right), by grade   |                  |
 
 `held_out` makes the samples: k rows for each of some prompts of a task.
+`population` has prompts whose solve rates are known exactly, to measure what a
+selector or an allocator makes of its rollouts.
+
+Between methods, on the host, from a value or a curve of each seed:
+
+| function           | answers                                | from           |
+|--------------------|----------------------------------------|----------------|
+| paired             | the mean difference, its interval      | Student 1908   |
+| equivalence        | is it within a margin?                 | Schuirmann 1987|
+| minimum_detectable | which difference would be found?       | Cohen 1988     |
+| holm               | p-values, corrected for many methods   | Holm 1979      |
+| at_cost, cost_to   | the value at a cost, the cost of one   |                |
 """
 
+from jaxroll.evaluate import population as population
 from jaxroll.evaluate._avg_at_k import avg_at_k
+from jaxroll.evaluate._curves import at_cost, cost_to
 from jaxroll.evaluate._estimate import Estimate
 from jaxroll.evaluate._held_out import Samples, held_out
+from jaxroll.evaluate._holm import holm
+from jaxroll.evaluate._paired import (
+  Paired,
+  equivalence,
+  minimum_detectable,
+  paired,
+)
 from jaxroll.evaluate._pass_at_k import pass_at_k
 from jaxroll.evaluate._solve_rate_by_grade import solve_rate_by_grade
 
 __all__ = [
   "Estimate",
+  "Paired",
   "Samples",
+  "at_cost",
   "avg_at_k",
+  "cost_to",
+  "equivalence",
   "held_out",
+  "holm",
+  "minimum_detectable",
+  "paired",
   "pass_at_k",
   "solve_rate_by_grade",
 ]

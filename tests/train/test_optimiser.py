@@ -1,8 +1,9 @@
-"""AdamW with its schedule, clipping and guard."""
+"""AdamW and SGD: schedule, clipping, guard, updates of one length."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from jaxroll import train, types
@@ -93,3 +94,68 @@ def test_non_finite_gradients_change_nothing_but_a_count(bad):
 def test_numbers_out_of_range(arguments, message):
   with pytest.raises(ValueError, match=message):
     train.adamw(**{"learning_rate": 0.1} | arguments)
+
+
+def test_sgd_is_the_rate_times_the_gradient():
+  path, _ = steps(train.sgd(0.1))
+  np.testing.assert_allclose(path[1] - path[0], [-0.3, -0.4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1.0, 1e25])
+@pytest.mark.parametrize(
+  "optimiser", [train.sgd(0.1, update_norm=0.5), train.unit_norm(0.5)]
+)
+def test_a_matched_update_has_its_length_whatever_the_gradient(
+  optimiser, scale
+):
+  grads = {"w": scale * GRADS["w"]}
+  updates, _ = optimiser.update(grads, optimiser.init(PARAMS), PARAMS)
+  # 0.5 * [3, 4] / 5
+  np.testing.assert_allclose(np.abs(updates["w"]), [0.3, 0.4], rtol=1e-5)
+
+
+def test_the_length_is_over_all_parameters():
+  grads = {"a": jnp.array([3.0]), "b": jnp.array([[0.0, -4.0]])}
+  updates, _ = train.unit_norm(10.0).update(grads, optax.EmptyState())
+  np.testing.assert_allclose(updates["a"], [6.0], rtol=1e-6)
+  np.testing.assert_allclose(updates["b"], [[0.0, -8.0]], rtol=1e-6)
+
+
+def test_a_matched_rate_and_schedule_have_no_effect():
+  paths = [
+    steps(train.adamw(rate, warmup_steps=0, update_norm=0.1), number=3)[0]
+    for rate in (1e-3, 1.0)
+  ]
+  np.testing.assert_allclose(paths[0], paths[1], rtol=1e-5)
+  norms = np.linalg.norm(np.diff(paths[0], axis=0), axis=1)
+  np.testing.assert_allclose(norms, 0.1, rtol=1e-4)
+
+
+def test_no_gradient_is_no_update():
+  zero = {"w": jnp.zeros(2)}
+  path, learner = steps(train.sgd(0.1, update_norm=0.5), zero)
+  np.testing.assert_array_equal(path[1], path[0])
+  assert int(learner.opt_state.total_notfinite) == 0
+
+
+def test_a_matched_update_is_guarded_too():
+  path, learner = steps(
+    train.sgd(0.1, update_norm=0.5), {"w": jnp.array([1.0, jnp.nan])}
+  )
+  np.testing.assert_array_equal(path[1], path[0])
+  assert int(learner.opt_state.total_notfinite) == 1
+
+
+@pytest.mark.parametrize(
+  "make, message",
+  [
+    (lambda: train.sgd(0.0), "learning_rate=0.0: must be greater than 0"),
+    (lambda: train.sgd(0.1, update_norm=0.0), "update_norm=0.0: finite and"),
+    (lambda: train.adamw(0.1, update_norm=-1.0), "update_norm=-1.0: finite"),
+    (lambda: train.unit_norm(0.0), "norm=0.0: must be finite and greater"),
+    (lambda: train.unit_norm(float("inf")), "norm=inf: must be finite"),
+  ],
+)
+def test_lengths_out_of_range(make, message):
+  with pytest.raises(ValueError, match=message):
+    make()
