@@ -23,11 +23,15 @@ class Vocabulary(NamedTuple):
     decode: (tokens) -> text. Special and unknown tokens are written out, as
       "<pad>" or "<77>": text in which they stand never equals a clean answer.
     size: number of tokens, V.
+    starts: tokens before a prompt's. stops: tokens that end a response, the
+      first of them is the one that solutions end in.
   """
 
   encode: Callable
   decode: Callable
   size: int
+  starts: tuple = (START,)
+  stops: tuple = (STOP,)
 
 
 def characters(text: str) -> Vocabulary:
@@ -73,4 +77,4 @@ def characters(text: str) -> Vocabulary:
 
 
 DEFAULT = characters(CHARACTERS)
-encode, decode, SIZE = DEFAULT
+encode, decode, SIZE = DEFAULT[:3]

@@ -12,6 +12,7 @@ One iteration: logits of every slot -> token (given or sampled) -> stop rules
 -> ended slots take new rows -> the others' tokens go through the model.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import chex
@@ -22,28 +23,36 @@ from jaxroll import types
 from jaxroll.rollout import prefix, sampling, stopping
 
 
+class Queue(NamedTuple):
+  """R rows and their turns; what stands behind `total` may yet be written."""
+
+  request: types.Request
+  keys: chex.Array  # keys[R]
+  order: chex.Array  # i32[R], the rows to be generated come first
+  total: chex.Array  # i32[], how many those are
+  begun: chex.Array  # i32[], how many of them have had a slot
+
+
 class _Plan(NamedTuple):
   """What the loop reads and never changes: W slots, R rows."""
 
   policy: types.Policy
   params: Any
   table: prefix.Table
-  request: types.Request
-  keys: chex.Array  # keys[R]
   settings: sampling.Sampler
   rules: stopping.Stops
   hooks: dict[str, types.Hook]
   slots: int  # W
+  rows: int  # R
   max_length: int  # T
-  queue: chex.Array  # i32[R], the rows to be generated come first
-  total: chex.Array  # i32[], how many those are
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
   """What the loop carries: W slots, then the rows' buffers."""
 
   step: chex.Array
-  next_row: chex.Array  # place in the queue
+  queue: Queue
+  memory: Any  # of `between`
   row: chex.Array  # i32[W], R where the slot is idle
   t: chex.Array  # i32[W], tokens written after the context
   start: chex.Array  # i32[W], context length
@@ -62,8 +71,7 @@ def decode(
   policy: types.Policy,
   params,
   table: prefix.Table,
-  request: types.Request,
-  keys,
+  queue: Queue,
   settings: sampling.Sampler,
   rules: stopping.Stops,
   *,
@@ -71,50 +79,72 @@ def decode(
   max_length: int,
   explore: types.Hook | None = None,
   terminate: types.Hook | None = None,
-):
-  """Decodes the rows of a request; see `rollout.generate`.
+  between: Callable | None = None,
+  memory=(),
+) -> State:
+  """Decodes the rows of a queue; see `rollout.generate`.
+
+  Args:
+    policy, params, table, settings, rules, slots, max_length, explore,
+      terminate: as `rollout.generate` has them.
+    queue: R rows, from `in_order` or one that `between` goes on writing.
+    between: (State, ended bool[W]) -> Queue, memory, cancelled bool[W], called
+      in every iteration when rows have ended and before slots are refilled;
+      None where the queue is complete.
+    memory: of `between`, before the first iteration.
 
   Returns:
-    tokens i32[R, T], logp f32[R, T], entropy f32[R, T], length i32[R],
-    stopped bool[R], decode steps i32[].
+    The last `State`.
   """
-  rows = request.group.shape[0]
-  wanted = request.valid & (request.limit > 0)
+  rows = queue.request.group.shape[0]
   hooks = {"explore": explore, "terminate": terminate}
   plan = _Plan(
     policy,
     params,
     table,
-    request,
-    keys,
     settings,
     rules,
     hooks={name: hook for name, hook in hooks.items() if hook is not None},
     slots=min(slots, rows),
+    rows=rows,
     max_length=max_length,
-    queue=jnp.argsort(~wanted, stable=True).astype(jnp.int32),
-    total=jnp.sum(wanted, dtype=jnp.int32),
   )
 
-  def iterate(s: _State) -> _State:
+  def iterate(s: State) -> State:
     s, token, ended = _write(plan, s)
+    if between is not None:
+      queue, memory, cancelled = between(s, ended)
+      s, ended = s._replace(queue=queue, memory=memory), ended | cancelled
     s, taken = _refill(plan, s, ended)
     return _advance(plan, s, token, taken)
 
-  start, _ = _refill(plan, _idle(plan), jnp.ones((plan.slots,), bool))
-  end = jax.lax.while_loop(lambda s: jnp.any(s.row < rows), iterate, start)
-  return end.tokens, end.logp, end.entropy, end.length, end.stopped, end.step
+  nobody = jnp.zeros((plan.slots,), bool)
+  start, _ = _refill(plan, _idle(plan, queue, memory), nobody)
+  return jax.lax.while_loop(lambda s: jnp.any(s.row < rows), iterate, start)
 
 
-def _idle(plan: _Plan) -> _State:
+def in_order(request: types.Request, keys) -> Queue:
+  """The queue of a whole request: its valid rows in their order."""
+  wanted = request.valid & (request.limit > 0)
+  return Queue(
+    request,
+    keys,
+    order=jnp.argsort(~wanted, stable=True).astype(jnp.int32),
+    total=jnp.sum(wanted, dtype=jnp.int32),
+    begun=jnp.int32(0),
+  )
+
+
+def _idle(plan: _Plan, queue: Queue, memory) -> State:
   """No slot has a row, no row has a token."""
-  slots, rows = plan.slots, plan.request.group.shape[0]
+  slots, rows = plan.slots, plan.rows
   hidden, columns = plan.table.hidden, plan.table.cache.positions.shape[1]
   zero = jnp.zeros((slots,), jnp.int32)
   buffer = jnp.zeros((rows, plan.max_length), jnp.float32)
-  return _State(
+  return State(
     step=jnp.int32(0),
-    next_row=jnp.int32(0),
+    queue=queue,
+    memory=memory,
     row=jnp.full((slots,), rows, jnp.int32),
     t=zero,
     start=zero,
@@ -134,9 +164,9 @@ def _fresh_carries(plan: _Plan):
   return {name: hook.init(plan.slots) for name, hook in plan.hooks.items()}
 
 
-def _write(plan: _Plan, s: _State) -> tuple[_State, chex.Array, chex.Array]:
+def _write(plan: _Plan, s: State) -> tuple[State, chex.Array, chex.Array]:
   """Every live slot writes its next token; returns it and who ended."""
-  request, rows = plan.request, plan.request.group.shape[0]
+  request, rows = s.queue.request, plan.rows
   live = s.row < rows
   row = jnp.minimum(s.row, rows - 1)
   carries = dict(s.carries)
@@ -146,7 +176,7 @@ def _write(plan: _Plan, s: _State) -> tuple[_State, chex.Array, chex.Array]:
       logits, carries["explore"]
     )
   shaped = sampling.shape_logits(logits, plan.settings)
-  token = sampling.draw(shaped, plan.keys[row], s.t)
+  token = sampling.draw(shaped, s.queue.keys[row], s.t)
   is_given = s.t < request.given_length[row]
   if request.given.shape[1]:
     column = jnp.minimum(s.t, request.given.shape[1] - 1)
@@ -179,14 +209,15 @@ def _write(plan: _Plan, s: _State) -> tuple[_State, chex.Array, chex.Array]:
   return s, token, ended
 
 
-def _refill(plan: _Plan, s: _State, ended) -> tuple[_State, chex.Array]:
-  """Ended slots take the queue's next rows; returns who took one."""
-  rows = plan.request.group.shape[0]
-  place = s.next_row + jnp.cumsum(ended, dtype=jnp.int32) - 1
-  taken = ended & (place < plan.total)
-  row = jnp.where(taken, plan.queue[jnp.clip(place, 0, rows - 1)], rows)
-  row = jnp.where(ended, row, s.row)
-  context = plan.request.context[jnp.minimum(row, rows - 1)]
+def _refill(plan: _Plan, s: State, ended) -> tuple[State, chex.Array]:
+  """Free slots take the queue's next rows; returns who took one."""
+  queue, rows = s.queue, plan.rows
+  free = ended | (s.row >= rows)
+  place = queue.begun + jnp.cumsum(free, dtype=jnp.int32) - 1
+  taken = free & (place < queue.total)
+  row = jnp.where(taken, queue.order[jnp.clip(place, 0, rows - 1)], rows)
+  row = jnp.where(free, row, s.row)
+  context = queue.request.context[jnp.minimum(row, rows - 1)]
   keys, values = prefix.copy(s.cache, plan.table, taken, context)
   positions = jnp.pad(
     plan.table.cache.positions[context],
@@ -198,7 +229,7 @@ def _refill(plan: _Plan, s: _State, ended) -> tuple[_State, chex.Array]:
     return _select_rows(taken, new, old)
 
   s = s._replace(
-    next_row=s.next_row + jnp.sum(ended, dtype=jnp.int32),
+    queue=queue._replace(begun=queue.begun + jnp.sum(taken, dtype=jnp.int32)),
     row=row,
     t=pick(jnp.zeros_like(s.t), s.t),
     start=pick(plan.table.length[context], s.start),
@@ -210,12 +241,12 @@ def _refill(plan: _Plan, s: _State, ended) -> tuple[_State, chex.Array]:
   return s, taken
 
 
-def _advance(plan: _Plan, s: _State, token, taken) -> _State:
+def _advance(plan: _Plan, s: State, token, taken) -> State:
   """The tokens of slots that go on pass through the model.
 
   The others' keys and values are written too, at position EMPTY.
   """
-  going = (s.row < plan.request.group.shape[0]) & ~taken
+  going = (s.row < plan.rows) & ~taken
   position = jnp.where(going, s.start + s.t - 1, types.EMPTY)
   ring = plan.table.cache.positions.shape[1]
   hidden, cache = plan.policy.apply(

@@ -126,23 +126,22 @@ def generate(
       table = jax.tree.map(
         lambda x: jax.lax.all_gather(x, ROW_AXES, axis=0, tiled=True), table
       )
-    *rows, steps = engine.decode(
+    end = engine.decode(
       policy,
       params,
       table,
-      request,
-      keys,
+      engine.in_order(request, keys),
       settings,
       rules,
       slots=local_slots,
       **options,
     )
-    return rows, steps[None]
+    return written(end), end.step[None]
 
   if shards > 1:
     run = _over_rows(run, mesh, shards)
   rows, steps = run(params, contexts, request, keys, settings, rules)
-  rollouts = _assemble(request, rows, round_index, max_length)
+  rollouts = assemble(request, rows, round_index, max_length)
   queue_slots = min(local_slots, -(-request.group.shape[0] // shards))
   return rollouts, Info(jnp.max(steps), jnp.sum(steps) * queue_slots)
 
@@ -195,12 +194,28 @@ def _over_rows(run, mesh, shards):
   return call
 
 
-def _assemble(request, rows, round_index, max_length) -> types.Rollouts:
+def written(end: engine.State) -> tuple:
+  """What the loop wrote of its rows: tokens, logp, entropy, length, stopped."""
+  return end.tokens, end.logp, end.entropy, end.length, end.stopped
+
+
+def assemble(request, rows, round_index, max_length) -> types.Rollouts:
+  """Rollouts of a request's rows.
+
+  Args:
+    request: R rows.
+    rows: of each, as `written` has them.
+    round_index: i32[], noted in `Rollouts.round`.
+    max_length: T.
+
+  Returns:
+    `types.Rollouts` [R].
+  """
   tokens, logp, entropy, length, stopped = rows
   at = jnp.arange(max_length, dtype=jnp.int32)[None, :]
-  written = at < length[:, None]
-  given = written & (at < request.given_length[:, None])
-  origin = jnp.where(written, types.SAMPLED, types.PAD)
+  inside = at < length[:, None]
+  given = inside & (at < request.given_length[:, None])
+  origin = jnp.where(inside, types.SAMPLED, types.PAD)
   return types.Rollouts(
     group=request.group,
     index=request.index,
@@ -215,5 +230,5 @@ def _assemble(request, rows, round_index, max_length) -> types.Rollouts:
     origin=jnp.where(given, types.GIVEN, origin).astype(jnp.int8),
     behaviour_logp=logp,
     entropy=entropy,
-    mask=written & ~given,
+    mask=inside & ~given,
   )
