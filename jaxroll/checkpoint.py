@@ -264,9 +264,8 @@ def _checksums(state) -> dict[str, int]:
   depend on their order: the same on every mesh, without a copy to the host.
   """
   flat = jax.tree_util.tree_leaves_with_path(state)
-  # Leaf by leaf, for they need not all lie on the same devices, and each waited
-  # for: on CPU, collectives of several programs in flight can starve each other
-  # of the runtime's threads and never meet.
+  # Leaf by leaf, for they need not all lie on the same devices, and one after
+  # the other: on CPU, collectives of several programs in flight can deadlock.
   return {jax.tree_util.keystr(p): int(_leaf_checksum(x)) for p, x in flat}
 
 

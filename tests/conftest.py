@@ -12,6 +12,9 @@ import jax  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+# Collectives of two programs in flight at once can starve each other of the
+# CPU runtime's threads: one after the other.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 jax.config.update(
   "jax_compilation_cache_dir",
   str(pathlib.Path(__file__).parent.parent / ".jax_cache"),
