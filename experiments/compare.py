@@ -5,9 +5,9 @@
 
 All methods spend the same number of rollouts (or tokens: --budget_unit), on
 the same seeds. Methods with more mixed groups take larger steps, and that
-alone can look like a gain: --step_size=matched gives every update the same
-length, tuned finds each method's learning rate on other seeds, fixed leaves
-it, with a warning.
+alone can look like a gain: --step_size=matched lets every rollout move the
+policy by the same length, tuned finds each method's learning rate on other
+seeds, fixed leaves it, with a warning.
 
 The workdir gets results.json (a record a method), results.html, cells/ (a file
 a method and seed) and comparison.json (the settings). The same command goes on

@@ -146,6 +146,7 @@ def _record(of: Question, name, cells, final, costs, target) -> dict:
   reached = np.isfinite(costs[name])
   return _about(of, name) | {
     "seeds": len(some),
+    "ended": sum(c["ended"] is not None for c in some),
     "value": float(np.mean(final[name])),
     "start": float(np.mean([c["curve"][of.metric][0] for c in some])),
     "learning_rate": some[0]["learning_rate"],

@@ -9,6 +9,7 @@ fingerprint of everything its numbers depend on.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -93,10 +94,8 @@ def run(of: Arm, seed: int, *, unit: str, budget: float, progress) -> dict:
 
   Returns:
     JSON values: `curve` (costs and metrics of every evaluation; the last one
-    is at or after the budget) and totals until the budget was reached.
-
-  Raises:
-    RuntimeError: `every` steps spent nothing: the budget is never reached.
+    is at or after the budget), totals until the budget was reached, and
+    `ended`: what a method had spent when it had no prompt left, or None.
   """
   instance = of.problem.instance(seed)
   optimiser = of.problem.optimiser(of.learning_rate)
@@ -124,22 +123,22 @@ def run(of: Arm, seed: int, *, unit: str, budget: float, progress) -> dict:
     for name, of_step in COSTS.items():
       curve[name].append(int(np.sum(steps[of_step])))
 
-  began = time.monotonic()
+  began, ended = time.monotonic(), None
   evaluated(state.learners["policy"].params)
   while curve[unit][-1] < budget:
     state, new = chunk(state)
     steps = {name: np.concatenate([steps[name], new[name]]) for name in steps}
     evaluated(state.learners["policy"].params)
     if curve[unit][-1] == curve[unit][-2]:
-      raise RuntimeError(
-        f"{of.name}, seed {seed}: {of.every} steps spent no {unit}; it would "
-        "never reach the budget"
-      )
+      # Nothing left to roll out: it stays where it is.
+      ended = curve[unit][-1]
+      curve[unit][-1] = budget
     progress(min(1.0, curve[unit][-1] / budget))
   return {
     "recipe": of.name,
     "seed": seed,
     "learning_rate": of.learning_rate,
+    "ended": ended,
     "curve": curve,
     **_totals(steps, COSTS[unit], budget),
     "seconds": time.monotonic() - began,
@@ -201,7 +200,7 @@ def _chunk(of: Arm, instance, optimiser, state):
   def steps(state, data, settings):
     def one(state, _):
       after, output = step(state, data, settings)
-      return after, _counted(state, after, output.metrics)
+      return _counted(problem, state, after, output.metrics)
 
     return jax.lax.scan(one, state, None, length=of.every)
 
@@ -256,25 +255,38 @@ def _with(call, data, settings):
 
 
 def _hosted(of: Arm, step, task):
-  counted = jax.jit(_counted)
+  counted = jax.jit(functools.partial(_counted, of.problem))
 
   def chunk(state):
     rows = []
     for _ in range(of.every):
       after, output = step(state, task.data, of.problem.settings)
-      rows.append(jax.device_get(counted(state, after, output.metrics)))
-      state = after
+      state, metrics = counted(state, after, output.metrics)
+      rows.append(jax.device_get(metrics))
     return state, {name: np.array([r[name] for r in rows]) for name in _COUNTED}
 
   return chunk
 
 
-def _counted(before, after, metrics):
-  """A step's metrics, and how far it moved the policy."""
+def _counted(problem: problems.Problem, before, after, metrics):
+  """The state after a step, and the step's metrics.
+
+  Where updates are matched, a step that spent a part of its rollouts goes that
+  part of its way: methods that spend less a step take more of them, and would
+  otherwise go further at the same cost.
+  """
+  share = jnp.float32(1)
+  if problem.matched:
+    share = metrics["rollouts"].astype(jnp.float32) / problem.sizes.rows
   old, new = (s.learners["policy"].params for s in (before, after))
-  moved = optax.global_norm(jax.tree.map(jnp.subtract, new, old))
-  known = metrics | {"update_norm": moved}
-  return {name: known[name] for name in _COUNTED}
+  moved = jax.tree.map(lambda x, y: share * (y - x), old, new)
+  if problem.matched:
+    learner = after.learners["policy"].replace(
+      params=jax.tree.map(jnp.add, old, moved)
+    )
+    after = after.replace(learners=after.learners | {"policy": learner})
+  known = metrics | {"update_norm": optax.global_norm(moved)}
+  return after, {name: known[name] for name in _COUNTED}
 
 
 # --- files

@@ -27,7 +27,7 @@ _COLOURS = {
   analysis.BASELINE: "black",
 }
 _SIZES = {
-  "matched": "every update has the same length",
+  "matched": "every rollout moves the policy by the same length",
   "tuned": "learning rate tuned for each method on other seeds",
   "fixed": "one learning rate for all methods",
 }
@@ -118,7 +118,7 @@ def _row(r: dict) -> tuple:
     return (*start, r["error"], "", "", r["verdict"], *[""] * 7)
   return (
     *start,
-    _interval(r),
+    _interval(r) + _ended(r),
     _number(r.get("minimum_detectable")),
     _p_value(r.get("p_holm")),
     r["verdict"],
@@ -130,6 +130,11 @@ def _row(r: dict) -> tuple:
     _number(r["update_norm"]),
     f"{r['seconds']:.1f}",
   )
+
+
+def _ended(r) -> str:
+  """A method that had no prompt left stays where it was until the budget."""
+  return f", out of prompts on {r['ended']} seeds" if r["ended"] else ""
 
 
 def _interval(r) -> str:

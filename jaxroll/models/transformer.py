@@ -1,17 +1,17 @@
 """What maps tokens to next-token logits? A decoder-only transformer.
 
-RMSNorm, rotary positions, grouped-query attention and SwiGLU, as in the Llama
-and Qwen families (Touvron et al. 2023, arXiv:2302.13971; Ainslie et al. 2023,
-arXiv:2305.13245; Su et al. 2021, arXiv:2104.09864; Shazeer 2020,
-arXiv:2002.05202). Layers are stacked under `nn.scan` for training; decoding
-runs them one by one, each with its own cache, so that a cache is updated in
-place instead of copied through a scan.
+RMSNorm, rotary positions, grouped-query attention, in a window or not, and
+SwiGLU, one or a choice of experts, as in the Llama, Mistral and Qwen families
+(Touvron et al. 2023, arXiv:2302.13971; Ainslie et al. 2023, arXiv:2305.13245;
+Jiang et al. 2023, arXiv:2310.06825; Shazeer 2020, arXiv:2002.05202). Layers
+are stacked under `nn.scan` for training; decoding runs them one by one, each
+with its own cache, so that a cache is updated in place instead of copied
+through a scan.
 
 Letters inside this folder: B rows, S queries, C keys, D embedding, F ffn,
-H heads, K kv heads, G = H / K, h head dim, L layers, V vocabulary.
+H heads, K kv heads, G = H / K, h head dim, L layers, V vocabulary, E experts.
 """
 
-import dataclasses
 import functools
 
 import chex
@@ -20,89 +20,22 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from jaxroll import types
+from jaxroll.models.config import Config
+from jaxroll.models.experts import ExpertFfn, Routes
+from jaxroll.models.rope import rotate
 
 _REMAT = {
   "none": None,
   "full": jax.checkpoint_policies.nothing_saveable,
   "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
 }
-_DTYPES = ("float32", "bfloat16", "float16")
 
 
-@dataclasses.dataclass(frozen=True)
-class Config:
-  """Shape of a transformer.
-
-  Attributes:
-    vocab_size, embed, layers, heads, kv_heads, head_dim, ffn: sizes.
-    rope_theta: base of the rotary frequencies.
-    norm_eps: added to the mean square in RMSNorm.
-    qk_norm: RMSNorm on each query and key head (Qwen3).
-    qkv_bias: bias on the query, key and value projections (Qwen2).
-    tied_embedding: the output matrix is the embedding's transpose.
-    remat: "none", "full" or "dots": what the backward pass recomputes.
-    dtype: of activations; parameters are float32.
-  """
-
-  vocab_size: int
-  embed: int = 128
-  layers: int = 2
-  heads: int = 4
-  kv_heads: int = 2
-  head_dim: int = 32
-  ffn: int = 384
-  rope_theta: float = 10_000.0
-  norm_eps: float = 1e-6
-  qk_norm: bool = False
-  qkv_bias: bool = False
-  tied_embedding: bool = True
-  remat: str = "none"
-  dtype: str = "float32"
-
-  def __post_init__(self):
-    for name in (
-      "vocab_size",
-      "embed",
-      "layers",
-      "heads",
-      "kv_heads",
-      "head_dim",
-      "ffn",
-    ):
-      if getattr(self, name) < 1:
-        raise ValueError(f"{name}={getattr(self, name)}: must be at least 1")
-    if self.heads % self.kv_heads:
-      raise ValueError(
-        f"heads={self.heads} is not a multiple of kv_heads={self.kv_heads}"
-      )
-    if self.head_dim % 2:
-      raise ValueError(
-        f"head_dim={self.head_dim}: rotary positions need an even number"
-      )
-    for name in ("rope_theta", "norm_eps"):
-      if not getattr(self, name) > 0:
-        raise ValueError(f"{name}={getattr(self, name)}: must be above 0")
-    for name, known in (("remat", tuple(_REMAT)), ("dtype", _DTYPES)):
-      if getattr(self, name) not in known:
-        raise ValueError(f"{name}={getattr(self, name)!r}: one of {known}")
-
-
-def rotate(x_BSnh, positions_BS, theta):
-  """Rotates the halves of each head by the position's angles."""
-  half = x_BSnh.shape[-1] // 2
-  freq_h = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  angle = (
-    positions_BS.astype(jnp.float32)[..., None, None]
-    * freq_h[None, None, None, :]
-  )
-  cos, sin = jnp.cos(angle), jnp.sin(angle)
-  a, b = jnp.split(x_BSnh.astype(jnp.float32), 2, axis=-1)
-  turned = jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
-  return turned.astype(x_BSnh.dtype)
-
-
-def attend(q_BSHh, k_BKCh, v_BKCh, query_positions, key_positions):
+def attend(q_BSHh, k_BKCh, v_BKCh, query_positions, key_positions, window=None):
   """Grouped-query attention: a key is visible iff its position is not later.
+
+  With a window i32[] it must also be less than so many positions back; a
+  window of 0 is none.
 
   The one place where attention is computed; softmax in float32.
   """
@@ -113,6 +46,10 @@ def attend(q_BSHh, k_BKCh, v_BKCh, query_positions, key_positions):
     "BSKGh,BKCh->BKGSC", q, k_BKCh, preferred_element_type=jnp.float32
   )
   visible = key_positions[:, None, :] <= query_positions[:, :, None]
+  if window is not None:
+    reach = jnp.where(window > 0, window, types.EMPTY)
+    back = query_positions[:, :, None] - key_positions[:, None, :]
+    visible = visible & (back < reach)
   scores = jnp.where(
     visible[:, None, None, :, :], scores * h**-0.5, jnp.finfo(jnp.float32).min
   )
@@ -132,7 +69,9 @@ class RMSNorm(nn.Module):
     wide = x.astype(jnp.float32)
     rms = jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + self.eps)
     axes = tuple(range(x.ndim - 1))
-    return (wide * rms * jnp.expand_dims(scale, axes)).astype(x.dtype)
+    return (
+      wide * rms * jnp.expand_dims(scale, axes).astype(jnp.float32)
+    ).astype(x.dtype)
 
 
 class Block(nn.Module):
@@ -141,7 +80,9 @@ class Block(nn.Module):
   config: Config
 
   @nn.compact
-  def __call__(self, x_BSD, positions, key_positions=None, kv=None, column=0):
+  def __call__(
+    self, x_BSD, positions, window=None, key_positions=None, kv=None, column=0
+  ):
     """Returns the stream and, where `kv` is given, the updated keys, values."""
     c = self.config
     B, S, _ = x_BSD.shape
@@ -166,8 +107,8 @@ class Block(nn.Module):
     if c.qk_norm:
       q = RMSNorm(c.norm_eps, name="q_norm")(q)
       k = RMSNorm(c.norm_eps, name="k_norm")(k)
-    q = rotate(q, positions, c.rope_theta)
-    k = rotate(k, positions, c.rope_theta).swapaxes(1, 2)
+    q = rotate(q, positions, c)
+    k = rotate(k, positions, c).swapaxes(1, 2)
     v = v.swapaxes(1, 2)
     if kv is None:
       key_positions = positions
@@ -176,10 +117,14 @@ class Block(nn.Module):
       k = jax.lax.dynamic_update_slice(kv[0], k.astype(kv[0].dtype), at)
       v = jax.lax.dynamic_update_slice(kv[1], v.astype(kv[1].dtype), at)
       kv = k, v
-    mixed = attend(q, k, v, positions, key_positions)
-    x_BSD = x_BSD + dense(c.embed, name="o", kernel_init=out_init)(mixed)
+    mixed = attend(q, k, v, positions, key_positions, window)
+    x_BSD = x_BSD + dense(
+      c.embed, name="o", use_bias=c.o_bias, kernel_init=out_init
+    )(mixed)
 
     y_BSD = RMSNorm(c.norm_eps, name="ffn_norm")(x_BSD)
+    if c.experts is not None:
+      return x_BSD + ExpertFfn(c, name="experts")(y_BSD), kv
     gate = nn.silu(dense(c.ffn, name="gate")(y_BSD))
     up = dense(c.ffn, name="up")(y_BSD)
     x_BSD = x_BSD + dense(c.embed, name="down", kernel_init=out_init)(gate * up)
@@ -206,12 +151,13 @@ class Transformer(nn.Module):
       block = nn.remat(Block, policy=_REMAT[c.remat], prevent_cse=False)
     stack = nn.scan(
       block,
-      variable_axes={"params": 0},
+      variable_axes={"params": 0, "routes": 0},
       split_rngs={"params": True},
-      in_axes=nn.broadcast,
+      in_axes=(nn.broadcast, 0) if c.windows else nn.broadcast,
       length=c.layers,
     )
-    x, _ = stack(c, name="layers")(x, positions)
+    windows = (jnp.array(c.windows, jnp.int32),) if c.windows else ()
+    x, _ = stack(c, name="layers")(x, positions, *windows)
     x = RMSNorm(c.norm_eps, name="final_norm")(x)
     if not c.tied_embedding and self.is_initializing():
       nn.Dense(
@@ -254,9 +200,12 @@ def policy(config: Config) -> types.Policy:
     )
     keys, values = [], []
     layers = _unstacked(params, config)["layers"]
-    for layer, k, v in zip(layers, cache.keys, cache.values):
+    windows = config.windows or (None,) * config.layers
+    for layer, window, k, v in zip(layers, windows, cache.keys, cache.values):
+      if window is not None:
+        window = jnp.int32(window)
       x, (k, v) = block.apply(
-        {"params": layer}, x, positions, key_positions, (k, v), column
+        {"params": layer}, x, positions, window, key_positions, (k, v), column
       )
       keys.append(k)
       values.append(v)
@@ -285,6 +234,44 @@ def policy(config: Config) -> types.Policy:
     return _unstacked(params, config)
 
   return types.Policy(init, apply, unembed, init_cache, prepare)
+
+
+def routes(config: Config):
+  """What the routers choose: (params, tokens, positions) -> `Routes`.
+
+  A pass of its own over rows of tokens, as `apply` makes without a cache.
+
+  Args:
+    config: of a transformer with experts.
+
+  Returns:
+    (params, tokens i32[B, S], positions i32[B, S]) -> `Routes`.
+
+  Raises:
+    ValueError: without experts there is no router.
+
+  >>> from jaxroll.models.config import Experts
+  >>> config = Config(vocab_size=24, experts=Experts(count=4, per_token=2))
+  >>> tokens = jnp.ones((2, 5), jnp.int32)
+  >>> positions = jnp.broadcast_to(jnp.arange(5), (2, 5))
+  >>> params = policy(config).init(jax.random.key(0))
+  >>> routes(config)(params, tokens, positions).experts.shape
+  (2, 5, 2, 2)
+  """
+  if config.experts is None:
+    raise ValueError("experts=None: a dense transformer has no router")
+  model = Transformer(config)
+
+  def measure(params, tokens, positions):
+    chex.assert_rank([tokens, positions], 2)
+    variables = {"params": _stacked(params)}
+    _, made = model.apply(variables, tokens, positions, mutable=["routes"])
+    sown = made["routes"]["layers"]["experts"]  # a name's tuple of one [L, ...]
+    return Routes(
+      *(jnp.moveaxis(sown[name][0], 0, 2) for name in Routes._fields)
+    )
+
+  return measure
 
 
 def _unstacked(params, config):

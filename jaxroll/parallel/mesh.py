@@ -19,6 +19,8 @@ RULES = (
   (r"layers/(q|k|v|gate|up)/kernel$", PartitionSpec(None, "fsdp", "tensor")),
   (r"layers/(o|down)/kernel$", PartitionSpec(None, "tensor", "fsdp")),
   (r"layers/(q|k|v)/bias$", PartitionSpec(None, "tensor")),
+  (r"experts/(gate|up)$", PartitionSpec(None, None, "fsdp", "tensor")),
+  (r"experts/down$", PartitionSpec(None, None, "tensor", "fsdp")),
   (r"(^|/)stats/", PartitionSpec("data")),
 )
 

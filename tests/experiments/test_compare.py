@@ -4,13 +4,14 @@ import json
 import math
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from experiments import build, claims, cli, compare
 from experiments.comparison import analysis, cells, pages, problems
 from experiments.configs import compare_arithmetic, compare_population
-from jaxroll import evaluate, recipes
+from jaxroll import evaluate, recipes, types
 from tests.experiments import tiny
 
 POPULATION = {
@@ -116,6 +117,52 @@ def test_a_cell_spends_the_budget_and_no_step_more(population):
     assert cell["tokens"] == cell["rollouts"]  # a response is one token
     if cell["recipe"] == "uniform":
       assert cell["steps"] == math.ceil(200 / 32)
+
+
+@pytest.mark.parametrize("step_size, way", [("matched", 0.25), ("fixed", 1.0)])
+def test_a_rollout_moves_every_method_by_the_same_length(
+  step_size, way, tmp_path
+):
+  """Matched, a step that spends 8 of its 32 rows goes a quarter of the way."""
+  problem = problems.make(config(), tmp_path, step_size=step_size)
+
+  def state(w):
+    params = {"w": jnp.array(w, jnp.float32)}
+    learner = types.Learner(params, ())
+    return types.TrainState({"policy": learner}, {}, None, {}, None, None)
+
+  known = dict.fromkeys(cells._COUNTED, 0.0) | {"rollouts": jnp.int32(8)}
+  after, metrics = cells._counted(
+    problem, state([1.0, 2.0]), state([5.0, 5.0]), known
+  )
+  np.testing.assert_allclose(
+    after.learners["policy"].params["w"], [1 + 4 * way, 2 + 3 * way]
+  )
+  assert float(metrics["update_norm"]) == pytest.approx(5 * way)
+
+
+def test_a_method_without_prompts_stays_where_it_is(tmp_path, monkeypatch):
+  """It selects nothing from its third step on."""
+
+  def select(stats, pool, *, num, step, key):
+    del stats, key
+    return jnp.where(step < 2, pool[:num], -1)
+
+  def short(sizes):
+    return recipes.uniform(sizes)._replace(name="short", select=(select,))
+
+  monkeypatch.setattr(recipes, "short", short, raising=False)
+  monkeypatch.setattr(recipes, "__all__", [*recipes.__all__, "short"])
+  run(tmp_path / "run", names=["short"], seeds=2)
+  (file,) = (tmp_path / "run" / "cells").glob("short-*-0.json")
+  cell = json.loads(file.read_text())
+  assert cell["ended"] == 64 and cell["curve"]["rollouts"][-1] == 200
+  assert cell["curve"]["solve_rate"][-1] == cell["curve"]["solve_rate"][-2]
+  records = json.loads((tmp_path / "run" / "results.json").read_text())
+  assert [r["ended"] for r in records] == [0, 2]
+  assert "out of prompts on 2 seeds" in (
+    tmp_path / "run" / "results.html"
+  ).read_text(encoding="utf-8")
 
 
 def test_seeds_pair_the_methods_and_differ_from_each_other(population):
@@ -366,7 +413,8 @@ def cell(*values, learning_rate=0.1):
   """A curve with evaluations after 0, 50 and 100 rollouts."""
   zeros = dict.fromkeys(analysis._MEANS, 1.0)
   curve = {"rollouts": [0, 50, 100], "solve_rate": list(values)}
-  return zeros | {"curve": curve, "learning_rate": learning_rate}
+  own = {"curve": curve, "learning_rate": learning_rate, "ended": None}
+  return zeros | own
 
 
 def found(**methods):

@@ -18,7 +18,9 @@ CONTEXT_POSITIONS = jnp.where(AT < LENGTH[:, None], AT, types.EMPTY)
 
 
 @pytest.fixture(
-  scope="module", params=[{}, tiny.EVERYTHING], ids=["plain", "everything"]
+  scope="module",
+  params=[{}, tiny.EVERYTHING, tiny.CHOICES],
+  ids=["plain", "everything", "choices"],
 )
 def network(request):
   return tiny.network(**request.param)

@@ -24,6 +24,14 @@ EVERYTHING = {
   "tied_embedding": False,
   "rope_theta": 50.0,
 }
+# Windows shorter than the rows, experts, stretched frequencies, every bias.
+CHOICES = {
+  "qkv_bias": True,
+  "o_bias": True,
+  "rope_scaling": models.RopeScaling("llama3", 4.0, context=64),
+  "windows": (3, 0),
+  "experts": models.Experts(count=4, per_token=2),
+}
 
 
 def config(**changes):
