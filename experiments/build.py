@@ -1,6 +1,8 @@
 """From a config to the functions of a run. Strings end here."""
 
+import dataclasses
 import functools
+import inspect
 import math
 
 import jax
@@ -41,25 +43,78 @@ _LEAST = {
 }
 
 
-def task(config: ConfigDict) -> types.Task:
-  """The task that `config.name` names, with the other fields as arguments."""
+def pretrained(config: ConfigDict) -> models.Pretrained | None:
+  """The model that `config.pretrained` names, None for "".
+
+  Raises:
+    ValueError: where there is none, or it cannot be read.
+  """
+  if not config.get("pretrained"):
+    return None
+  try:
+    return models.load(config.pretrained)
+  except (FileNotFoundError, ImportError, RuntimeError) as error:
+    raise ValueError(f"model.pretrained: {error}") from error
+
+
+def task(config: ConfigDict, of: models.Pretrained | None = None) -> types.Task:
+  """The task that `config.name` names, with the other fields as arguments.
+
+  Args:
+    config: `name` is a function of environments, or "reasoning_gym:data_set".
+    of: the model whose tokenizer a task of text takes.
+
+  Returns:
+    types.Task.
+
+  Raises:
+    ValueError: where there is no such task, or it does not take the fields.
+  """
   arguments = config.to_dict()
-  name = arguments.pop("name")
+  name, _, data_set = arguments.pop("name").partition(":")
   if name not in environments.__all__:
     raise ValueError(
-      f"task.name={name!r}: must be one of {environments.__all__}"
+      f"task.name={config.name!r}: must be one of {environments.__all__}"
     )
+  made = getattr(environments, name)
+  if "tokenizer" in inspect.signature(made).parameters:
+    if of is None:
+      raise ValueError(
+        f"task.name={config.name!r} is a task of text: set model.pretrained, "
+        'for example to "smollm2-135m-instruct"'
+      )
+    arguments["tokenizer"] = of.tokenizer
+  elif of is not None:
+    raise ValueError(
+      f"task.name={config.name!r} has a vocabulary of its own, which no "
+      'pretrained model knows: choose a task of text, or model.pretrained=""'
+    )
+  if data_set:
+    arguments["data_set"] = data_set
   try:
-    return getattr(environments, name)(**arguments)
+    return made(**arguments)
+  except (FileNotFoundError, ImportError) as error:
+    raise ValueError(f"task.{name}: {error}") from error
   except TypeError as error:
     raise ValueError(
       f"task.{name} does not take these fields: {error}"
     ) from error
 
 
-def policy(config: ConfigDict, vocab_size: int) -> types.Policy:
-  """The transformer that `config.model` describes."""
-  return models.policy(models.Config(vocab_size=vocab_size, **config.to_dict()))
+def policy(
+  config: ConfigDict, vocab_size: int, of: models.Pretrained | None = None
+) -> types.Policy:
+  """The transformer that `config.model` describes, or the pretrained one.
+
+  Of a pretrained one `config` gives what is not in its weights: `remat` and
+  `dtype`.
+  """
+  fields = config.to_dict()
+  fields.pop("pretrained", None)
+  if of is None:
+    return models.policy(models.Config(vocab_size=vocab_size, **fields))
+  free = {name: fields[name] for name in ("remat", "dtype") if name in fields}
+  return models.policy(dataclasses.replace(of.config, **free))
 
 
 def check(config: ConfigDict) -> None:
@@ -156,6 +211,24 @@ def optimiser(config: ConfigDict) -> optax.GradientTransformation:
     final_scale=config.final_scale,
     clip_norm=config.clip_norm,
   )
+
+
+def first_state(made, lm, optimiser, run_sizes, key, of) -> types.TrainState:
+  """The state before the first step, from drawn or pretrained parameters.
+
+  Args:
+    made: the recipe. lm: the policy. optimiser: of its learner.
+    run_sizes: types.Sizes. key: the run's.
+    of: models.Pretrained or None.
+
+  Returns:
+    types.TrainState.
+  """
+  init = functools.partial(train.init_state, made, lm, optimiser, run_sizes)
+  if of is None:
+    return jax.jit(init)(key)
+  # Not jitted: weights that a program closes over are compiled into it.
+  return init(key, params=jax.tree.map(jnp.asarray, of.params))
 
 
 def settings(config: ConfigDict, of: types.Task) -> train.Settings:

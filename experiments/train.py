@@ -56,8 +56,9 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
   began = time.monotonic()
   with cli.refusals():
     build.check(config)
-    task = build.task(config.task)
-    lm = build.policy(config.model, task.vocab_size)
+    pretrained = build.pretrained(config.model)
+    task = build.task(config.task, pretrained)
+    lm = build.policy(config.model, task.vocab_size, pretrained)
     sizes = build.sizes(config, task)
     rules = build.rules(config, sizes)
     settings = build.settings(config, task)
@@ -89,8 +90,9 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
       return state
     return jax.device_put(state, parallel.shardings(state, mesh))
 
-  init = functools.partial(train.init_state, rules, lm, optimiser, sizes)
-  state = placed(jax.jit(init)(key))
+  state = placed(
+    build.first_state(rules, lm, optimiser, sizes, key, pretrained)
+  )
   about = {"config": config.to_dict(), "environment": checkpoint.environment()}
   checkpoints = checkpoint.Checkpoints(
     workdir / "checkpoints", keep=config.checkpoints_kept

@@ -48,7 +48,8 @@ MAY_IMPORT = {
   "rollout": _BASE | {"parallel", "posterior"},
   "train": _RECIPE | {"recipe", "models", "parallel", "rollout"},
   "evaluate": _METHODS | {"parallel", "rollout"},
-  # The machine's side: files and figures, no method.
+  # The host's side: order, files and figures, no method.
+  "data": set(),
   "metrics": {"types"},
   "checkpoint": {"types", "metrics"},
   "report": {"types", "metrics"},

@@ -172,9 +172,10 @@ def _population(config, workdir, update_norm) -> Problem:
 
 
 def _tokens(config, workdir, update_norm) -> Problem:
-  task = build.task(config.task)
+  pretrained = build.pretrained(config.model)
+  task = build.task(config.task, pretrained)
   _check_pool(config, task)
-  policy = build.policy(config.model, task.vocab_size)
+  policy = build.policy(config.model, task.vocab_size, pretrained)
   mesh = build.mesh(config.mesh)
   sizes = build.sizes(config, task)
   settings = build.settings(config, task)
@@ -188,7 +189,9 @@ def _tokens(config, workdir, update_norm) -> Problem:
     )
 
   def start(seed):
-    """Parameters after the warm start, from the disk where they are there."""
+    """Pretrained parameters, or those after the warm start, kept on disk."""
+    if pretrained is not None:
+      return jax.tree.map(jnp.asarray, pretrained.params)
     path = workdir / "starts" / f"{seed}.msgpack"
     key = jax.random.key(seed)
     # Its optimiser is the warm start's own; this one's state is not used.

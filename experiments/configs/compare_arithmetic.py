@@ -33,14 +33,14 @@ def get_config() -> ml_collections.ConfigDict:
   config.task.per_grade = 400
   config.task.eval_per_grade = 64
 
-  config.prompts = 32
-  config.rollouts = 256
-  config.slots = 128
-  config.micro_rows = 256
+  config.prompts = 16
+  config.rollouts = 128
+  config.slots = 64
+  config.micro_rows = 128
 
   # 75 uniform steps; the rate is constant, since methods take different numbers
   # of steps.
-  config.budget = 19200
+  config.budget = 9600
   config.warmup_steps = 0
   config.decay_steps = 0
   config.eval_every = 25

@@ -37,6 +37,9 @@ def get_config() -> ml_collections.ConfigDict:
   config.task.eval_per_grade = 64
 
   config.model = ml_collections.ConfigDict()
+  # A Hugging Face folder, a .gguf file or "smollm2-135m-instruct", for tasks of
+  # text; "" for a new model of these sizes.
+  config.model.pretrained = ""
   config.model.embed = 128
   config.model.layers = 2
   config.model.heads = 4

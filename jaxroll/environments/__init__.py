@@ -24,16 +24,20 @@ Invariants, which one test holds every task to:
   * If `jittable`, jitted functions equal eager ones, and `verify` may stand
     inside the training step; otherwise it takes and gives numpy arrays.
 
-  task        right answers  verifier          reference
-  arithmetic  one            in the graph      Lee et al. 2023, 2307.03381
-  countdown   many           in the graph      Gandhi et al. 2024, 2404.03683
-  host_task   the user's     Python, per row   none
+  task           right answers  verifier         reference
+  arithmetic     one            in the graph     Lee et al. 2023, 2307.03381
+  countdown      many           in the graph     Gandhi et al. 2024, 2404.03683
+  host_task      the user's     Python, per row  none
+  questions      a file's       `answers`        Cobbe et al. 2021, 2110.14168
+  reasoning_gym  the package's  the package's    Stojanovski 2025, 2505.24760
 
 To add a task, write a function that returns a `types.Task` in one file
 `_name.py` (`_table.py` has what most need: padding, pools, gathering), import
 it below, and add its row to the cases of the protocol test. A verifier that
 is a few integer operations a token belongs in the graph; one that needs text
-is one call of `host_task`. What a scorer may be made of:
+is one call of `host_task`. A task of text takes a pretrained model's tokenizer:
+`questions` reads a file, `reasoning_gym` generates, and both render the
+model's own chat turn (`_text.py`). What a scorer may be made of:
 
   answers    numeric, exact and symbolic (math-verify) checks of an answer
   sandbox    Python programs against asserts or inputs and outputs
@@ -44,5 +48,13 @@ is one call of `host_task`. What a scorer may be made of:
 from jaxroll.environments._arithmetic import arithmetic
 from jaxroll.environments._countdown import countdown
 from jaxroll.environments._host import host_task
+from jaxroll.environments._questions import questions
+from jaxroll.environments._reasoning_gym import reasoning_gym
 
-__all__ = ["arithmetic", "countdown", "host_task"]
+__all__ = [
+  "arithmetic",
+  "countdown",
+  "host_task",
+  "questions",
+  "reasoning_gym",
+]

@@ -7,11 +7,14 @@
 from a Hugging Face folder or a GGUF file; `export` writes a folder that
 Transformers loads; `routes` says what the routers chose.
 
+`lora` puts low-rank adapters on a frozen policy, and merges them for export.
+
 A model of your own needs no class of ours: give `init`, `apply`, `unembed` and
 `init_cache` with the meaning `types.Policy` states.
 """
 
 from jaxroll.models import families as families
+from jaxroll.models import lora as lora
 from jaxroll.models import transformer as transformer
 from jaxroll.models.config import Config as Config
 from jaxroll.models.config import Experts as Experts
@@ -32,6 +35,7 @@ __all__ = [
   "export",
   "families",
   "load",
+  "lora",
   "policy",
   "routes",
   "transformer",

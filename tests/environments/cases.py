@@ -1,5 +1,9 @@
 """One small task of each kind, and rows written by hand."""
 
+import pathlib
+import string
+import types as std_types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +12,22 @@ from jaxroll import environments, types
 from jaxroll.environments import vocabulary
 
 _SUMS = [(f"{a}+{b}=", str(a + b)) for a in range(6) for b in range(5, 11)]
+
+SAMPLES = pathlib.Path(environments.__file__).parent / "samples"
+
+
+def tokenizer(**changes):
+  """A tokenizer with a token a character, digits first, and a bare chat."""
+  plain = vocabulary.characters(
+    string.digits + string.ascii_letters + string.punctuation + " \n"
+  )
+
+  def chat(messages):
+    text = "\n".join(message["content"] for message in messages)
+    return [vocabulary.START, *plain.encode(text)]
+
+  return std_types.SimpleNamespace(**plain._asdict() | {"chat": chat} | changes)
+
 
 # Every function of environments.__all__ has a row: () -> types.Task.
 TASKS = {
@@ -23,6 +43,28 @@ TASKS = {
     lambda prompt, completion, answer: completion == answer,
     response_length=4,
     solutions=[answer for _, answer in _SUMS],
+  ),
+  "questions": lambda: environments.questions(
+    str(SAMPLES / "svamp.json"),
+    tokenizer=tokenizer(),
+    question="{Body} {Question}",
+    answer="Answer",
+    solution="Answer",
+    check="exact",
+    response_length=6,
+    eval_fraction=0.3,
+    workers=0,
+  ),
+  "reasoning_gym": lambda: environments.reasoning_gym(
+    "chain_sum",
+    tokenizer=tokenizer(),
+    levels=[{"max_digits": 1}, {"min_digits": 2, "max_digits": 2}],
+    parameters={"min_terms": 2, "max_terms": 2},
+    per_grade=12,
+    eval_per_grade=4,
+    least_score=1.0,
+    response_length=6,
+    workers=1,
   ),
 }
 

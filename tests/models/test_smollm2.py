@@ -46,7 +46,7 @@ def test_text_comes_back(pretrained):
     assert tokenizer.decode(tokenizer.encode(text)) == text
   assert len(tokenizer.encode("408")) == 3  # a token a digit
   assert tokenizer.size == 49152
-  assert tokenizer.decode(tokenizer.stops) == "<|endoftext|><|im_end|>"
+  assert tokenizer.decode(tokenizer.stops) == "<|im_end|><|endoftext|>"
 
 
 def test_text_cannot_write_control_tokens(pretrained):
