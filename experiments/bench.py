@@ -4,10 +4,12 @@
 
 Each row of the table, and record of the JSON file, is one function at one
 size: the median, least and greatest time of its calls after the first, which
-also compiles. A plain Python version with `heapq` must give the same counts;
-`ratio_heap` says how many times as long it takes. A step selects N / 100 of
-the N prompts and shares 8 rollouts each out among them, at least 1 and at most
-16; "all" shares N rollouts out among all prompts. Minutes on two cores.
+also compiles. `ratio_heap` says how many times as long plain Python with a heap
+takes: for the two allocations, whose counts must be the same, and for the two
+whole steps (draw, score, select, allocate, learn the outcomes). A step selects
+N / 100 of the N prompts and shares 8 rollouts each out among them, at least 1
+and at most 16; "all" shares N rollouts out among all prompts. Minutes on two
+cores.
 
 Another suite is a function of (sizes, repeats) that returns rows, in `SUITES`.
 """
@@ -16,6 +18,7 @@ import functools
 import heapq
 import json
 import pathlib
+import random
 import statistics
 import time
 from collections.abc import Callable
@@ -208,6 +211,57 @@ def heap_counts(gains: list, budget: int) -> list:
   return counts
 
 
+def plain_step(alpha: list, beta: list, rate: list, num: int | None) -> list:
+  """A step's statistics in plain Python: the same parts, heaps to choose.
+
+  Args:
+    alpha, beta: of each prompt's posterior; changed in place.
+    rate: of success.
+    num: prompts that are drawn, scored and selected; None takes all.
+
+  Returns:
+    Rollouts of each prompt of the step.
+
+  Example:
+    >>> plain_step([1.0, 1.0], [1.0, 1.0], [0.5, 0.5], 1)
+    [8]
+  """
+  size = len(alpha)
+  if num is None:
+    ids, depth, budget, start = range(size), DEPTH, size, 0
+  else:
+    score = []
+    for a, b in zip(alpha, beta):
+      p = random.betavariate(a, b)
+      score.append(p * (1 - p) ** 2)
+    ids = heapq.nlargest(num, range(size), key=score.__getitem__)
+    depth, budget, start = CAP - 1, (GROUP - 1) * num, 1
+  gains = []
+  for i in ids:
+    p = alpha[i] / (alpha[i] + beta[i])
+    gains.append(
+      [p**n * (1 - p) + (1 - p) ** n * p for n in range(1, depth + 1)]
+    )
+  counts = [start + n for n in heap_counts(gains, budget)]
+  for i in range(size):
+    alpha[i] = 1 + 0.999 * (alpha[i] - 1)
+    beta[i] = 1 + 0.999 * (beta[i] - 1)
+  for i, n in zip(ids, counts):
+    right = sum(random.random() < rate[i] for _ in range(n))
+    kept = 0.5 if n else 1.0
+    alpha[i] = 1 + kept * (alpha[i] - 1) + right
+    beta[i] = 1 + kept * (beta[i] - 1) + n - right
+  return counts
+
+
+def _against_plain(row, stats, rate, num):
+  """A step's row with its ratio to the step in plain Python."""
+  lists = [x.tolist() for x in (stats.alpha, stats.beta, rate)]
+  began = time.perf_counter()
+  plain_step(*lists, num)
+  return row._replace(ratio_heap=(time.perf_counter() - began) / row.median_s)
+
+
 def allocate(sizes: tuple, repeats: int) -> list:
   """Statistics of a step: what is believed, selected, allocated, learned.
 
@@ -216,8 +270,8 @@ def allocate(sizes: tuple, repeats: int) -> list:
     repeats: calls that are measured.
 
   Returns:
-    Rows: the draws, the selection, the two allocations, each with its ratio
-    to a heap, and the two whole steps.
+    Rows: the draws, the selection, the two allocations, and the two whole
+    steps; allocations and steps with their ratio to plain Python and a heap.
   """
   rows = []
   for size in sizes:
@@ -236,8 +290,18 @@ def allocate(sizes: tuple, repeats: int) -> list:
     rows += [
       _against_heap("allocate selected", few, budget, timed),
       _against_heap("allocate all", every, size, timed),
-      timed("step selected", call=call(step_selected, stats, rate, key)),
-      timed("step all", call=call(step_all, stats, rate, key)),
+      _against_plain(
+        timed("step selected", call=call(step_selected, stats, rate, key)),
+        stats,
+        rate,
+        size // SHARE,
+      ),
+      _against_plain(
+        timed("step all", call=call(step_all, stats, rate, key)),
+        stats,
+        rate,
+        None,
+      ),
     ]
   return rows
 

@@ -11,12 +11,13 @@ seeds, fixed leaves it, with a warning.
 
 The workdir gets results.json (a record a method), results.html, cells/ (a file
 a method and seed) and comparison.json (the settings). The same command goes on
-where it was killed; more recipes or seeds may be added. A page of several
-comparisons:
+where it was killed; more recipes or seeds may be added, and methods that have
+all seeds already stay in the results. A page of several comparisons:
 
   python -m experiments.compare --page=docs/results.md --workdirs=a,b
 """
 
+import difflib
 import functools
 import json
 import pathlib
@@ -42,6 +43,8 @@ _TUNING = 1_000_000  # the first seed of tuning: far from those compared
 def config_file(task: str) -> str:
   """The config that --task names: a file, or configs/compare_TASK.py."""
   if task.endswith(".py"):
+    if not pathlib.Path(task).exists():
+      raise cli.Refused(f"task={task!r}: there is no such file")
     return task
   file = _CONFIGS / f"{_PREFIX}{task}.py"
   if not file.exists():
@@ -81,10 +84,12 @@ def run(
   Raises:
     cli.Refused: before anything runs, where something cannot.
   """
-  names = recipes.__all__ if names == ["all"] else names
+  names = recipes.__all__ if "all" in names else names
   names = list(dict.fromkeys([baseline, *names]))
   workdir = pathlib.Path(workdir)
   with cli.refusals():
+    if not any(names):
+      raise ValueError("recipes is empty: name some, or all")
     if seeds < 2:
       raise ValueError(f"seeds={seeds}: an interval needs at least 2")
     if step_size == "tuned" and seeds > _TUNING:
@@ -108,7 +113,9 @@ def run(
   cell = functools.partial(
     _cell, mark=mark, unit=unit, budget=config.budget, bar=bar
   )
-  done, failures = {}, {}
+  with cli.refusals():
+    done = cells.finished(workdir / "cells", mark, seeds, names)
+  failures = {}
   for place, name in enumerate(names):
     bar.reach(place * each)
     try:
@@ -155,8 +162,11 @@ def _arms(config, problem, names) -> dict:
     own.recipe = name
     try:
       if name not in recipes.__all__:
+        near = difflib.get_close_matches(name, recipes.__all__)
         raise ValueError(
-          f"no such recipe: must be of {sorted(recipes.__all__)}"
+          f"no such recipe: did you mean {near}?"
+          if near
+          else f"no such recipe: must be of {sorted(recipes.__all__)}"
         )
       rules = build.rules(own, problem.sizes)
       arms[name] = cells.arm(config, rules, name, config.learning_rate, problem)

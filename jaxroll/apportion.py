@@ -21,6 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+# The largest total: float32 shares of more than this are too coarse to settle.
+MOST = 2**28
 # What -inf maps to: float keys are in order as unsigned integers.
 _NEVER = 0x007FFFFF
 _SIGN = 0x80000000
@@ -37,7 +39,8 @@ def largest_remainder(
   Args:
     weights: f32[K], finite; what is not > 0 counts as 0. Where all are 0 they
       count as equal.
-    total: i32[], >= 0, may be traced.
+    total: i32[], 0 <= total <= `MOST`, may be traced; outside it counts as the
+      nearest of these.
     available: i32[K], the most that each may get, or None for no bound. What
       one cannot take goes to the others in proportion.
 
@@ -46,15 +49,14 @@ def largest_remainder(
     equal remainders the lower index is rounded up.
 
   Raises:
-    ValueError: where total is negative and not traced.
+    ValueError: where total is out of range and not traced.
 
   Example:
     >>> largest_remainder(jnp.array([0.5, 0.3, 0.2]), 64).tolist()
     [32, 19, 13]
   """
   chex.assert_rank(weights, 1)
-  if _known(total) and int(total) < 0:
-    raise ValueError(f"total={total} must be >= 0")
+  _check_total(total)
   total = jnp.asarray(total, jnp.int32)
   low = jnp.zeros(weights.shape, jnp.int32)
   if available is None:
@@ -70,7 +72,7 @@ def fill(weights: jax.Array, total, *, floor=0, cap) -> jax.Array:
   Args:
     weights: f32[P], finite; what is not > 0 counts as 0 and gets the floor,
       and equal shares of what is left when all others are at their cap.
-    total: i32[], may be traced.
+    total: i32[], at most `MOST`, may be traced.
     floor: the least of each, an int >= 0 or i32[P], may be traced.
     cap: the most of each, an int >= floor or i32[P], may be traced.
 
@@ -244,7 +246,15 @@ def _known(*numbers):
   return not any(isinstance(x, jax.core.Tracer) for x in numbers)
 
 
+def _check_total(total):
+  if _known(total) and not 0 <= int(total) <= MOST:
+    raise ValueError(
+      f"total={total} must be in [0, {MOST}]: share out less at once"
+    )
+
+
 def _check_feasible(num, total, floor, cap):
+  _check_total(total)
   if _known(floor) and np.any(np.asarray(floor) < 0):
     raise ValueError(f"floor={floor} must be >= 0")
   if _known(floor, cap) and np.any(np.asarray(cap) < np.asarray(floor)):
@@ -254,8 +264,10 @@ def _check_feasible(num, total, floor, cap):
     )
   if not _known(total, floor, cap):
     return
-  least = int(np.sum(np.broadcast_to(np.asarray(floor), (num,))))
-  most = int(np.sum(np.broadcast_to(np.asarray(cap), (num,))))
+  least, most = (
+    int(np.sum(np.broadcast_to(np.asarray(x, np.int64), (num,))))
+    for x in (floor, cap)
+  )
   if not least <= int(total) <= most:
     raise ValueError(
       f"total={total} is infeasible: floor={floor} and cap={cap} of {num} "
@@ -265,11 +277,13 @@ def _check_feasible(num, total, floor, cap):
 
 def _share(weights, total, low, high):
   """clip(lambda weights, low, high), rounded to sum to total."""
-  total = jnp.clip(total, jnp.sum(low), jnp.sum(high))
+  total = jnp.clip(jnp.clip(total, 0, MOST), _sum(low), _sum(high))
+  # Nobody gets more than all of it: sums of bounds stay in range.
+  high = jnp.maximum(jnp.minimum(high, total), low)
   some = weights > 0
   weights = jnp.where(some, weights, 0.0).astype(jnp.float32)
   # Those of weight 0 share equally what those of positive weight cannot take.
-  spill = total > jnp.sum(jnp.where(some, high, low))
+  spill = total > _sum(jnp.where(some, high, low))
   low = jnp.where(spill & some, high, low)
   weights = jnp.where(spill, jnp.where(some, 0.0, 1.0), weights)
   weights = weights / jnp.maximum(jnp.max(weights), jnp.float32(1e-30))
@@ -289,6 +303,12 @@ def _share(weights, total, low, high):
   # One pass but for rounding errors of very large totals.
   unsettled = lambda counts: jnp.sum(counts) != total  # noqa: E731
   return lax.while_loop(unsettled, settle, counts)
+
+
+def _sum(x):
+  """Sum of counts, as `MOST` + 1 where it is more: it must not wrap round."""
+  wide = jnp.sum(x.astype(jnp.float32))
+  return jnp.where(wide > MOST, MOST + 1, jnp.sum(x))
 
 
 def _clipped_shares(weights, total, low, high):

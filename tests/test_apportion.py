@@ -309,3 +309,15 @@ def test_variance_gain_is_the_fall_of_the_variance():
   out = apportion.variance_gain(p, have)
   # .09 (1/3 - 1/4) = .0075
   np.testing.assert_allclose(out, [0.25, 0.09, 0.0075, 0.0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("number", [3, 4, 1000])
+def test_huge_totals_and_caps_are_settled(number):
+  """Sums of bounds pass the range of int32 long before a total does."""
+  shares = apportion.largest_remainder(jnp.ones(number), apportion.MOST)
+  assert int(jnp.sum(shares)) == apportion.MOST
+  assert int(jnp.max(shares) - jnp.min(shares)) <= 1
+  filled = apportion.fill(jnp.ones(number), 5000, cap=2**31 - 1)
+  assert int(jnp.sum(filled)) == 5000
+  with pytest.raises(ValueError, match="total=1073741824 must be in"):
+    apportion.largest_remainder(jnp.ones(number), 2**30)

@@ -2,7 +2,7 @@
 
 Each seed gives a paired difference to the baseline, taken where exactly the
 budget is spent. All methods are one family of tests: p-values, of a difference
-and of equivalence, are Holm's.
+and of equivalence, are Holm's. A method that differs on no seed is no test.
 """
 
 import math
@@ -16,6 +16,9 @@ from jaxroll import evaluate
 ALPHA = 0.05
 BETTER, WORSE, EQUIVALENT = "better", "worse", "equivalent"
 UNDECIDED, BASELINE, FAILED = "undecided", "baseline", "failed"
+# No seed differs: the method could not act here, or only rescales updates that
+# are rescaled anyway. Nothing was measured of it, and it is no test.
+IDENTICAL = "identical"
 
 # Means over seeds that a record holds.
 _MEANS = (
@@ -77,7 +80,16 @@ def records(
     for name, some in cells.items()
   }
   others = [name for name in cells if name != baseline]
-  pairs = [evaluate.paired(final[name], final[baseline]) for name in others]
+  alike = {
+    name: np.allclose(final[name], final[baseline], rtol=0, atol=1e-6)
+    for name in others
+  }
+  others.sort(key=alike.get)  # tests first
+  pairs = [
+    evaluate.paired(final[name], final[baseline])
+    for name in others
+    if not alike[name]
+  ]
   different = evaluate.holm([pair.p_value for pair in pairs])
   same = evaluate.holm([evaluate.equivalence(p, of.margin) for p in pairs])
   found = [_record(of, baseline, cells, final, costs, target)]
@@ -94,12 +106,16 @@ def records(
       "p_equivalent": float(same[place]),
       # What the strictest step of Holm's correction would find.
       "minimum_detectable": evaluate.minimum_detectable(
-        pair, power=of.power, level=1 - ALPHA / len(others)
+        pair, power=of.power, level=1 - ALPHA / len(pairs)
       ),
       "verdict": verdict(pair.difference, different[place], same[place]),
     }
     record |= _to_target(costs[name], costs[baseline])
     found.append(record)
+  for name in others[len(pairs) :]:
+    record = _record(of, name, cells, final, costs, target)
+    record |= {"verdict": IDENTICAL, "difference": 0.0, "low": 0.0, "high": 0.0}
+    found.append(record | _to_target(costs[name], costs[baseline]))
   for name, reason in (failures or {}).items():
     found.append(_about(of, name) | {"verdict": FAILED, "error": reason})
   return [{k: _null(x) for k, x in record.items()} for record in found]

@@ -326,3 +326,27 @@ def load(where: pathlib.Path, of: str) -> dict | None:
       f"({cell['fingerprint']}, not {of}): choose another --workdir"
     )
   return cell
+
+
+def finished(folder, of: str, seeds: int, without: list[str]) -> dict:
+  """Cells of methods that ran before on all seeds.
+
+  Args:
+    folder: of the cells.
+    of: the comparison's fingerprint.
+    seeds: 0 ... seeds - 1 are wanted.
+    without: methods that are left out.
+
+  Returns:
+    recipe -> list of cells.
+  """
+  found = {}
+  for file in sorted(pathlib.Path(folder).glob("*.json")):
+    cell = load(file, of)
+    if cell["recipe"] not in without:
+      found.setdefault(cell["recipe"], {})[cell["seed"]] = cell
+  return {
+    name: [some[seed] for seed in range(seeds)]
+    for name, some in found.items()
+    if set(range(seeds)) <= set(some)
+  }

@@ -23,6 +23,7 @@ _COLOURS = {
   analysis.BETTER: report.GREEN,
   analysis.WORSE: report.ORANGE,
   analysis.EQUIVALENT: report.BLUE,
+  analysis.IDENTICAL: report.BLUE,
   analysis.UNDECIDED: report.GREY,
   analysis.BASELINE: "black",
 }
@@ -74,7 +75,10 @@ def caption(first: dict) -> str:
     "step of the correction finds with the wanted power. Cost to target: "
     f"{first['budget_unit']} "
     f"until {_number(first['target'])}, relative to {first['method']}, over "
-    "the seeds where both reach it; reached: seeds that do."
+    "the seeds where both reach it; reached: seeds that do. Shares, rollouts "
+    "and update norm count the whole step that reached the budget. Identical: "
+    "no seed differs, since the method could not act here or only rescales "
+    "updates, which are rescaled anyway."
   )
 
 
@@ -87,6 +91,16 @@ def warnings(first: dict) -> list[str]:
       f"{first['method']} itself gained {gain:+.4f}, no more than the margin: "
       "such a run can tell no methods apart, and equivalence says nothing; "
       "raise the budget"
+    )
+  elif first["margin"] > gain / 5:
+    found.append(
+      f"the margin is {first['margin'] / gain:.0%} of what {first['method']} "
+      "gained: equivalent methods may still differ by that much"
+    )
+  if first["seeds"] < 5:
+    found.append(
+      f"{first['seeds']} seeds: the spread between seeds is hardly known, and "
+      "verdicts may change with more; raise seeds"
     )
   return found
 

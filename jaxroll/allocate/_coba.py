@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import betaln
 
-from jaxroll import apportion, posterior
+from jaxroll import apportion, numerics, posterior
 from jaxroll.allocate import beliefs
 from jaxroll.types import Allocator, PromptStats, Tally
 
@@ -49,8 +49,10 @@ def beta_shape(failure: jax.Array, kappa: float) -> tuple[jax.Array, jax.Array]:
   return 1 + kappa * failure, 1 + kappa * (1 - failure)
 
 
-def pooled_failure(stats: PromptStats, where: jax.Array) -> jax.Array:
-  """The failure rate of all evidence: 1 - sum alpha / sum (alpha + beta).
+def mean_failure(stats: PromptStats, where: jax.Array) -> jax.Array:
+  """The failure rate of a batch: mean over its prompts of beta / (alpha+beta).
+
+  Every prompt counts once, however many rollouts it was given.
 
   Args:
     stats: PromptStats[P].
@@ -61,12 +63,11 @@ def pooled_failure(stats: PromptStats, where: jax.Array) -> jax.Array:
 
   Example:
     >>> stats = posterior.init(2, prior=(1.0, 3.0))
-    >>> float(pooled_failure(stats, jnp.ones(2, bool)))
+    >>> float(mean_failure(stats, jnp.ones(2, bool)))
     0.75
   """
-  failed = jnp.sum(jnp.where(where, stats.beta, 0.0))
-  total = jnp.sum(jnp.where(where, stats.alpha + stats.beta, 0.0))
-  return jnp.where(total > 0, failed / jnp.where(total > 0, total, 1.0), 0.5)
+  failed = numerics.masked_mean(1 - posterior.mean(stats), where)
+  return jnp.where(jnp.any(where), failed, 0.5)
 
 
 def coba(
@@ -76,7 +77,7 @@ def coba(
   tau: float = 8.0,
   kappa: float = 4.0,
   shape: Callable = beta_shape,
-  failure: Callable = pooled_failure,
+  failure: Callable = mean_failure,
 ) -> Allocator:
   """Rollouts by a Beta-shaped value of the solve rate.
 
@@ -107,9 +108,10 @@ def coba(
     The public text names the density, its dependence on the global failure
     rate and its moving average, the saturation and the heap; the maps
     F -> (a, b) and n -> J(n), and the defaults of low, tau and kappa, are
-    derived here. An allocator has no memory: F is the failure rate of all
-    evidence of the step's prompts, their posteriors before it and its first
-    round; the decay of `posterior.observe` is the rate of the moving average.
+    derived here. The paper's F is a moving average over steps of the batch's
+    mean failure rate. An allocator has no memory: F is the mean failure rate of
+    the step's prompts by their posteriors and the first round, which reach as
+    far back as `posterior.observe` remembers each of them.
 
   Reference:
     CoBA-RL, 2026, arXiv:2602.03048.

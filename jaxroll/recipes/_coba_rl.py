@@ -28,8 +28,9 @@ def coba_rl(
       128 at 16.
     tau: see `allocate.coba`; None takes half a mean group.
     kappa: see `allocate.coba`.
-    average: kept of a prompt's old counts when it is rolled out, in [0, 1]:
-      the moving average behind the global failure rate.
+    average: kept of a prompt's old counts when it is rolled out, in [0, 1]: how
+      far back the prompts' rates reach, and with them the global failure rate,
+      which the paper averages over steps instead.
 
   Returns:
     A `Recipe`.

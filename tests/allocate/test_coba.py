@@ -68,14 +68,15 @@ def test_equals_a_heap():
   np.testing.assert_array_equal(low + np.asarray(more), counts)
 
 
-def test_failure_of_all_evidence():
-  # 1 + 4 and 3 + 2 of the first two prompts; the third does not count.
+def test_every_prompt_counts_once_in_the_failure_rate():
+  # (4/5 + 20/50) / 2, though the second has ten times the evidence; the third
+  # does not count.
   stats = columns.stats(3).replace(
-    alpha=jnp.array([1.0, 3.0, 90.0]), beta=jnp.array([4.0, 2.0, 1.0])
+    alpha=jnp.array([1.0, 30.0, 90.0]), beta=jnp.array([4.0, 20.0, 1.0])
   )
   there = jnp.array([True, True, False])
-  assert float(_coba.pooled_failure(stats, there)) == pytest.approx(0.6)
-  assert float(_coba.pooled_failure(stats, ~there & there)) == 0.5
+  assert float(_coba.mean_failure(stats, there)) == pytest.approx(0.6)
+  assert float(_coba.mean_failure(stats, ~there & there)) == 0.5
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
