@@ -67,6 +67,11 @@ def arm(config, rules, name, learning_rate, problem) -> Arm:
     ValueError: where the recipe does not fit the sizes.
   """
   sizes = problem.sizes
+  if rules.allocate.gain is not None and not problem.jittable:
+    raise ValueError(
+      "it allocates at the slot, where rows are scored inside the decode loop, "
+      "and this task verifies on the host: leave it out"
+    )
   rounds = tuple(rules.allocate.rounds(sizes.rows, sizes.prompts))
   if sum(rounds) > sizes.rows:
     raise ValueError(f"rounds {rounds} exceed the budget of {sizes.rows} rows")

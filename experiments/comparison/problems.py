@@ -55,6 +55,7 @@ class Problem(NamedTuple):
     fixed: whether all seeds have the same task and policy.
     optimiser: (learning_rate) -> optax transformation.
     matched: whether every rollout moves the policy by the same length.
+    jittable: whether rows are verified on the device.
   """
 
   sizes: types.Sizes
@@ -65,6 +66,7 @@ class Problem(NamedTuple):
   fixed: bool
   optimiser: Callable
   matched: bool
+  jittable: bool
 
 
 def check(config: ConfigDict) -> None:
@@ -168,6 +170,7 @@ def _population(config, workdir, update_norm) -> Problem:
     fixed=False,
     optimiser=functools.partial(train.sgd, update_norm=update_norm),
     matched=update_norm is not None,
+    jittable=True,
   )
 
 
@@ -229,4 +232,5 @@ def _tokens(config, workdir, update_norm) -> Problem:
     fixed=True,
     optimiser=optimiser,
     matched=update_norm is not None,
+    jittable=task.jittable,
   )

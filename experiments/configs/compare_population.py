@@ -30,7 +30,7 @@ def get_config() -> ml_collections.ConfigDict:
 
   config.prompts = 64
   config.rollouts = 512
-  config.slots = 512
+  config.slots = 64  # fewer than rollouts, for methods that act at the slot
   config.micro_rows = 512
 
   # What each method spends on each seed, in --budget_unit.
