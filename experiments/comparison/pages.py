@@ -303,14 +303,15 @@ def write_page(path, workdirs) -> pathlib.Path:
     if not file.exists():
       raise ValueError(f"{file} does not exist: run its comparison first")
     records = json.loads(file.read_text(encoding="utf-8"))
-    sections.append(section(records))
+    settings = json.loads((workdir / "comparison.json").read_text("utf-8"))
+    sections.append(section(records, settings["config"]))
   path = pathlib.Path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
   path.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
   return path
 
 
-def section(records) -> str:
+def section(records, config: dict | None = None) -> str:
   """A comparison as Markdown: caption, count of verdicts, table."""
   first = records[0]
   lines = [
@@ -319,6 +320,12 @@ def section(records) -> str:
     caption(first),
     "",
   ]
+  if config is not None:
+    lines += [
+      f"A step has {config['prompts']} prompts, at most {config['rollouts']} "
+      f"rollouts and {config['slots']} slots.",
+      "",
+    ]
   for text in warnings(first):
     lines += [f"**Warning:** {text}.", ""]
   counts = {}
@@ -342,7 +349,9 @@ _INTRODUCTION = """\
 Every method against uniform allocation, at equal cost on paired seeds; what
 the papers claim stands beside what was found here. The papers' models, data
 and scales are others: a null here does not refute a paper, and a gain does not
-confirm one. Methods that made no difference stay in the tables.
+confirm one. Methods that made no difference stay in the tables. A method that
+saves rollouts takes more steps at equal cost, shorter ones where step sizes are
+matched, as a smaller batch would: part of its difference may be that.
 
 Written by `python -m experiments.compare --page=docs/results.md
 --workdirs=...` from finished comparisons; not edited by hand."""

@@ -31,6 +31,8 @@ def get_config() -> ml_collections.ConfigDict:
   config.task.per_grade = 128
   config.task.eval_per_grade = 16
   config.task.prompt = "{question}\nReply with only the number."
+  config.task.extract = "number"  # the last one
+  config.task.least_score = 1.0  # right or wrong
   config.task.response_length = 16
 
   config.prompts = 8
