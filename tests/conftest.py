@@ -23,8 +23,8 @@ jax.config.update(
 )
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
-# A process may have 65530 mappings by default; every compiled function has some,
-# and XLA aborts where it gets no more.
+# A process may have 65530 mappings by default, a compiled function has some of
+# them, and XLA aborts where it gets no more.
 _MAPS = pathlib.Path("/proc/self/maps")
 _MOST_MAPS = 30_000
 
