@@ -24,7 +24,7 @@ def carried(output):
 @pytest.mark.parametrize("name", NAMES)
 def test_one_compilation_whatever_is_allocated(name):
   run = tiny.run(name)
-  assert run.step._cache_size() == 1
+  assert run.compilations == 1
   counts = {tuple(output.counts) for output in run.outputs}
   assert len(counts) == 1 if name in ("uniform", "vade") else len(counts) > 1
 
@@ -172,7 +172,7 @@ def one_step(kind=tiny.PARITY, settings=tiny.SETTINGS, before=None):
   run = tiny.run("uniform")
   before = run.states[0] if before is None else before
   after, output = run.step(tiny.copy(before), tiny.data(kind), settings)
-  assert run.step._cache_size() == 1
+  assert run.compilations == 1
   return before, after, jax.device_get(output)
 
 

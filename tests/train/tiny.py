@@ -126,11 +126,13 @@ class Run(NamedTuple):
   Attributes:
     step: the jitted step; it donates its state.
     states: steps + 1 of them. outputs: steps of them, in numpy.
+    compilations: of the step.
   """
 
   step: Callable
   states: list
   outputs: list
+  compilations: int
 
 
 @functools.cache
@@ -143,7 +145,7 @@ def run(name, steps=4):
     after, output = step(copy(states[-1]), TASK.data, SETTINGS)
     states.append(after)
     outputs.append(jax.device_get(output))
-  return Run(step, states, outputs)
+  return Run(step, states, outputs, step._cache_size())
 
 
 def same(a, b):
