@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxroll import numerics, parallel, types
+from jaxroll.train import scoring
 
 _DIM = 32  # of the features made here
 _BLOCK = 4096  # prompts tokenised at once
@@ -84,12 +85,7 @@ def entropy(
     f32[M], nats.
   """
   total, S = contexts.tokens.shape
-  size = min(micro_rows, total)
-  index = jnp.arange(-(-total // size) * size) % total
-  pieces = jax.tree.map(
-    lambda x: x[index].reshape(-1, size, *x.shape[1:]),
-    (contexts.tokens, contexts.length),
-  )
+  split = scoring.pieces((contexts.tokens, contexts.length), micro_rows)
   place = jnp.arange(S, dtype=jnp.int32)[None, :]
 
   def some(piece):
@@ -100,4 +96,4 @@ def entropy(
     each = numerics.entropy(policy.unembed(params, hidden))
     return numerics.masked_mean(each, real, axis=1)
 
-  return jax.lax.map(some, pieces).reshape(-1)[:total]
+  return jax.lax.map(some, split).reshape(-1)[:total]

@@ -106,12 +106,7 @@ def columns(
     f32[B, T] by name.
   """
   total = rows.length.shape[0]
-  size = min(micro_rows, total)
-  index = jnp.arange(-(-total // size) * size) % total
-  pieces = jax.tree.map(
-    lambda x: x[index].reshape(-1, size, *x.shape[1:]),
-    (rows.context, rows.tokens, rows.length),
-  )
+  split = pieces((rows.context, rows.tokens, rows.length), micro_rows)
 
   def score(params):
     def some(piece):
@@ -127,10 +122,26 @@ def columns(
       )
       return logp
 
-    logp = jax.lax.map(some, pieces)
+    logp = jax.lax.map(some, split)
     return logp.reshape(-1, logp.shape[-1])[:total]
 
   return {name: score(params) for name, params in scorers.items()}
+
+
+def pieces(tree, micro_rows: int):
+  """Rows in pieces of equal size, for `lax.map`; the last repeats the first.
+
+  Args:
+    tree: arrays [B, ...].
+    micro_rows: most rows of a piece.
+
+  Returns:
+    Arrays [pieces, rows of a piece, ...].
+  """
+  total = jax.tree.leaves(tree)[0].shape[0]
+  size = min(micro_rows, total)
+  index = jnp.arange(-(-total // size) * size) % total
+  return jax.tree.map(lambda x: x[index].reshape(-1, size, *x.shape[1:]), tree)
 
 
 def _chunks(elements_per_token: int, T: int) -> int:

@@ -230,11 +230,6 @@ def test_rows_beyond_the_trained_context():
   assert np.abs(found - fixed(params, tokens, positions)).max() > 1e-3
 
 
-@pytest.mark.skipif(
-  not os.environ.get("JAXROLL_TEST_DOWNLOADS")
-  and not list(smollm2.cache_folder().glob("*.gguf")),
-  reason="needs the downloaded model: python -m jaxroll.models.smollm2",
-)
 def test_smollm2_equals_their_reading_of_the_same_file(tmp_path):
   path = smollm2.fetch()
   network = transformers.AutoModelForCausalLM.from_pretrained(
