@@ -7,13 +7,13 @@ a fault of the run and keeps its traceback.
 
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Callable
 
-import jax
 from absl import app, flags, logging
 from ml_collections import config_flags
+
+from jaxroll import parallel
 
 
 class Refused(ValueError):
@@ -52,10 +52,7 @@ def launch(main: Callable) -> None:
 def _guarded(main, argv):
   if len(argv) > 1:
     _exit(f"unknown arguments {argv[1:]}: write --config.field=value")
-  if "host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
-    # On virtual devices, collectives of two programs in flight can starve each
-    # other of the CPU runtime's threads: one after the other.
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
+  parallel.virtual_devices()  # where XLA_FLAGS asks for some
   if not flags.FLAGS["verbosity"].present:
     logging.set_verbosity(logging.WARNING)  # orbax tells much at INFO
   try:

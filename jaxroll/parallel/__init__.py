@@ -11,6 +11,7 @@ from jaxroll.parallel.mesh import make_mesh as make_mesh
 from jaxroll.parallel.mesh import rows as rows
 from jaxroll.parallel.mesh import shardings as shardings
 from jaxroll.parallel.mesh import spec_for as spec_for
+from jaxroll.parallel.virtual import virtual_devices as virtual_devices
 
 __all__ = [
   "AXES",
@@ -20,4 +21,5 @@ __all__ = [
   "rows",
   "shardings",
   "spec_for",
+  "virtual_devices",
 ]

@@ -86,6 +86,7 @@ def launch(
     "JAX_COMPILATION_CACHE_DIR": jax.config.jax_compilation_cache_dir,
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
   }
+  environment.pop("NPROC", None)  # the binary itself sees to its threads
   command = [sys.executable, "-m", module, f"--workdir={workdir}"]
   command += [f"--config={file}"] * (file is not None) + list(flags)
   return subprocess.run(
