@@ -13,22 +13,18 @@ Only metrics.jsonl is needed; a section whose file is missing says so. What a
 model wrote is escaped: it cannot become part of the page.
 """
 
-import base64
-import html
 import json
 import pathlib
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from jaxroll import metrics
-
-# Okabe and Ito (2008): told apart with any colour vision, and in grey.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
+from jaxroll import metrics, pages
+from jaxroll.pages import BLUE, GREEN, GREY, ORANGE
 
 _RATE_BINS = 10  # solve rates 0 ... 1
 _TIME_BINS = 40  # columns of the allocation map
@@ -69,7 +65,6 @@ def write_report(workdir) -> pathlib.Path:
   summary = _read_json(workdir / metrics.SUMMARY)
   run = Run(workdir, metrics.read_metrics(workdir), summary)
   (workdir / "plots").mkdir(exist_ok=True)
-  name = html.escape(workdir.resolve().name)
   sections = [
     _section("Result", run, _summary_table),
     _section("Reward and solved prompts", run, _plotted(reward_figure)),
@@ -80,7 +75,7 @@ def write_report(workdir) -> pathlib.Path:
     _section("Transcripts", run, _transcript_table),
     _section("Config", run, _config_table),
   ]
-  page = _PAGE.format(name=name, body="\n".join(sections))
+  page = pages.page(workdir.resolve().name, "\n".join(sections))
   path = workdir / "report.html"
   path.write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
   return path
@@ -93,7 +88,7 @@ def _section(title: str, run: Run, make: Callable[[Run], str]) -> str:
   try:
     body = make(run)
   except Missing as reason:
-    body = f'<p class="missing">Not shown: {_escape(reason)}.</p>'
+    body = f'<p class="missing">Not shown: {pages.escape(reason)}.</p>'
   return f"<section><h2>{title}</h2>\n{body}\n</section>"
 
 
@@ -104,40 +99,11 @@ def _plotted(figure_of: Callable[[Run], tuple[Figure, str]]):
       raise Missing("metrics.jsonl has none of its numbers")
     name = figure_of.__name__.removesuffix("_figure")
     path = run.workdir / "plots" / f"{name}.png"
-    figure.savefig(path, dpi=150)
-    encoded = base64.b64encode(path.read_bytes()).decode()
-    return (
-      f'<img alt="{name}" src="data:image/png;base64,{encoded}">\n'
-      f"<p>{_escape(caption)}</p>"
-    )
+    content = pages.png(figure, dpi=150)
+    path.write_bytes(content)
+    return f"{pages.image(content, name)}\n<p>{pages.escape(caption)}</p>"
 
   return make
-
-
-def _escape(value: Any) -> str:
-  """Escapes markup, and shows control and direction characters as codes."""
-  shown = (
-    letter
-    if letter.isprintable() or letter in "\n\t"
-    else f"\\x{ord(letter):x}"
-    for letter in str(value)
-  )
-  return html.escape("".join(shown))
-
-
-def _cell(value: Any) -> str:
-  if isinstance(value, float):
-    return f"{value:.4g}"
-  return "–" if value is None else _escape(value)
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-  head = "".join(f"<th>{_escape(name)}</th>" for name in names)
-  body = "\n".join(
-    f"<tr>{''.join(f'<td><div>{_cell(v)}</div></td>' for v in row)}</tr>"
-    for row in rows
-  )
-  return f"<table><tr>{head}</tr>\n{body}</table>"
 
 
 def _read_json(path: pathlib.Path) -> dict:
@@ -154,7 +120,7 @@ def _summary_table(run: Run) -> str:
   del rows["config"]
   if not rows:
     raise Missing("no summary.json; the run has not ended")
-  return _table(("quantity", "value"), rows.items())
+  return pages.table(("quantity", "value"), rows.items())
 
 
 def _config_table(run: Run) -> str:
@@ -162,7 +128,7 @@ def _config_table(run: Run) -> str:
   rows = metrics.flatten(config or run.summary.get("config", {}))
   if not rows:
     raise Missing("no config.json")
-  return _table(("field", "value"), rows.items())
+  return pages.table(("field", "value"), rows.items())
 
 
 def _transcript_table(run: Run) -> str:
@@ -178,7 +144,7 @@ def _transcript_table(run: Run) -> str:
     for record in [r for r in records if r["step"] == step][:_SHOWN]
   ]
   note = f"{len(rows)} of {len(records)}, of the first, middle and last step."
-  return f'<p>{note}</p><div class="wide">{_table(names, rows)}</div>'
+  return f'<p>{note}</p><div class="wide text">{pages.table(names, rows)}</div>'
 
 
 # --- figures
@@ -207,18 +173,9 @@ def _smooth(values: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _panels(number: int) -> tuple[Figure, np.ndarray]:
-  rows = -(-number // 2)
-  figure = Figure(figsize=(9.0, 3.2 * rows), layout="constrained")
-  figure.get_layout_engine().set(wspace=0.06, hspace=0.06)
-  axes = figure.subplots(rows, min(number, 2), squeeze=False).ravel()
+  figure, axes = pages.panels(number)
   for axis in axes:
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(color="0.92", linewidth=0.8)
-    axis.set_axisbelow(True)
     axis.set_xlabel("training step")
-    axis.xaxis.set_major_locator(
-      MaxNLocator(6, integer=True, steps=[1, 2, 5, 10])
-    )
   return figure, axes
 
 
@@ -377,24 +334,3 @@ def optimisation_figure(run: Run) -> tuple[Figure, str]:
   # One update a step leaves rounding errors, which are nothing to look at.
   axes[1].set_ylim(0, max(1e-6, axes[1].get_ylim()[1]))
   return figure, _mean_note(max(widths))
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #222;
-  max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-h2 {{ border-bottom: 1px solid #ddd; margin-top: 2.5rem; }}
-img {{ width: 100%; }} table {{ border-collapse: collapse; font-size: 14px; }}
-td, th {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid #eee; white-space: pre-wrap;
-  overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }}
-th {{ white-space: nowrap; overflow-wrap: normal; }}
-.wide td:nth-child(2), .wide td:nth-child(3) {{ font-family: monospace;
-  min-width: 14rem; }}
-.wide td div {{ max-height: 18rem; overflow-y: auto; }}
-.missing {{ color: #777; font-style: italic; }}
-</style></head><body>
-<h1>{name}</h1>
-{body}
-</body></html>
-"""

@@ -43,7 +43,8 @@ MAY_IMPORT = {
   **{family: _METHODS for family in FAMILIES},
   "recipe": _RECIPE,
   "recipes": _RECIPE | {"recipe"},
-  "models": _BASE,
+  "kernels": _BASE,
+  "models": _BASE | {"parallel"},
   "parallel": _BASE,
   "rollout": _BASE | {"parallel", "posterior"},
   "train": _RECIPE | {"recipe", "models", "parallel", "rollout"},
@@ -52,7 +53,8 @@ MAY_IMPORT = {
   "data": set(),
   "metrics": {"types"},
   "checkpoint": {"types", "metrics"},
-  "report": {"types", "metrics"},
+  "pages": set(),
+  "report": {"types", "metrics", "pages"},
 }
 PACKAGES = sorted(
   path.parent.name for path in FILES if path.name == "__init__.py"

@@ -1,8 +1,5 @@
 """How are the results of a comparison shown? A page, and a section of one."""
 
-import base64
-import html
-import io
 import json
 import os
 import pathlib
@@ -11,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.comparison import analysis
-from jaxroll import report
+from jaxroll import pages
 
 FIXED = (
   "one learning rate for all methods: methods with more mixed groups take "
@@ -20,11 +17,11 @@ FIXED = (
 )
 
 _COLOURS = {
-  analysis.BETTER: report.GREEN,
-  analysis.WORSE: report.ORANGE,
-  analysis.EQUIVALENT: report.BLUE,
-  analysis.IDENTICAL: report.BLUE,
-  analysis.UNDECIDED: report.GREY,
+  analysis.BETTER: pages.GREEN,
+  analysis.WORSE: pages.ORANGE,
+  analysis.EQUIVALENT: pages.BLUE,
+  analysis.IDENTICAL: pages.BLUE,
+  analysis.UNDECIDED: pages.GREY,
   analysis.BASELINE: "black",
 }
 _SIZES = {
@@ -195,33 +192,26 @@ def write_html(workdir, of: analysis.Question, records, cells) -> pathlib.Path:
     Its path.
   """
   warning = "".join(
-    f'<p class="warning">{html.escape(text)}</p>'
+    f'<p class="warning">{pages.escape(text)}</p>'
     for text in warnings(records[0])
   )
-  names = "".join(f"<th>{html.escape(name)}</th>" for name in _HEAD)
-  rows = "\n".join(
-    "<tr>" + "".join(f"<td>{html.escape(x)}</td>" for x in _row(r)) + "</tr>"
-    for r in records
-  )
+  table = pages.table(_HEAD, map(_row, records))
   body = "\n".join(
     (
-      f"<p>{html.escape(caption(records[0]))}</p>{warning}",
+      f"<p>{pages.escape(caption(records[0]))}</p>{warning}",
       _image(forest_figure(records), "Difference to the baseline"),
-      f'<div class="wide"><table><tr>{names}</tr>\n{rows}</table></div>',
+      f'<div class="wide">{table}</div>',
       _image(curve_figure(of, cells, records), "Mean curves"),
     )
   )
-  title = html.escape(f"{of.task}: {len(records)} methods")
+  page = pages.page(f"{of.task}: {len(records)} methods", body)
   path = pathlib.Path(workdir) / "results.html"
-  path.write_text(_PAGE.format(title=title, body=body), encoding="utf-8")
+  path.write_text(page, encoding="utf-8")
   return path
 
 
 def _image(figure: Figure, name: str) -> str:
-  buffer = io.BytesIO()
-  figure.savefig(buffer, format="png", dpi=130)
-  encoded = base64.b64encode(buffer.getvalue()).decode()
-  return f'<img alt="{name}" src="data:image/png;base64,{encoded}">'
+  return pages.image(pages.png(figure), name)
 
 
 def forest_figure(records) -> Figure:
@@ -355,18 +345,3 @@ matched, as a smaller batch would: part of its difference may be that.
 
 Written by `python -m experiments.compare --page=docs/results.md
 --workdirs=...` from finished comparisons; not edited by hand."""
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-body {{ font: 16px/1.5 system-ui, sans-serif; color: #222;
-  max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }}
-img {{ width: 100%; }} .wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: 13px; }}
-td, th {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0;
-  border-bottom: 1px solid #eee; font-variant-numeric: tabular-nums; }}
-.warning {{ color: #D55E00; font-weight: bold; }}
-</style></head><body>
-<h1>{title}</h1>
-{body}
-</body></html>
-"""

@@ -545,7 +545,7 @@ def test_the_page_stands_alone(population):
   assert page.count("data:image/png;base64,") == 2
   assert "http" not in page.replace("http-equiv", "")
   for r in records:
-    assert f"<td>{r['method']}</td>" in page
+    assert f"<td><div>{r['method']}</div></td>" in page
     assert r["verdict"] in page
 
 
