@@ -8,18 +8,25 @@ are stacked under `nn.scan` for training; decoding runs them one by one, each
 with its own cache, so that a cache is updated in place instead of copied
 through a scan.
 
+On a mesh (`parallel.bound`) the stream between blocks lies over rows, a cache
+over rows and kv heads. Where `tensor` is larger than the kv heads, a cache
+holds each as many times as it takes to give every device one, so that attention
+needs no collective; where the query heads do not allow that, the compiler
+splits within heads.
+
 Letters inside this folder: B rows, S queries, C keys, D embedding, F ffn,
 H heads, K kv heads, G = H / K, h head dim, L layers, V vocabulary, E experts.
 """
 
 import functools
+import math
 
 import chex
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from jaxroll import types
+from jaxroll import parallel, types
 from jaxroll.models.config import Config
 from jaxroll.models.experts import ExpertFfn, Routes
 from jaxroll.models.rope import rotate
@@ -113,10 +120,9 @@ class Block(nn.Module):
     if kv is None:
       key_positions = positions
     else:
-      at = (0, 0, column, 0)
-      k = jax.lax.dynamic_update_slice(kv[0], k.astype(kv[0].dtype), at)
-      v = jax.lax.dynamic_update_slice(kv[1], v.astype(kv[1].dtype), at)
-      kv = k, v
+      k, v = kv = tuple(
+        _put(cached, new, column) for cached, new in zip(kv, (k, v))
+      )
     mixed = attend(q, k, v, positions, key_positions, window)
     x_BSD = x_BSD + dense(
       c.embed, name="o", use_bias=c.o_bias, kernel_init=out_init
@@ -124,11 +130,39 @@ class Block(nn.Module):
 
     y_BSD = RMSNorm(c.norm_eps, name="ffn_norm")(x_BSD)
     if c.experts is not None:
-      return x_BSD + ExpertFfn(c, name="experts")(y_BSD), kv
+      x_BSD = x_BSD + ExpertFfn(c, name="experts")(y_BSD)
+      return _by_rows(x_BSD), kv
     gate = nn.silu(dense(c.ffn, name="gate")(y_BSD))
     up = dense(c.ffn, name="up")(y_BSD)
     x_BSD = x_BSD + dense(c.embed, name="down", kernel_init=out_init)(gate * up)
-    return x_BSD, kv
+    return _by_rows(x_BSD), kv
+
+
+def _by_rows(x_BSD):
+  return parallel.constrain(x_BSD, parallel.ROW_AXES, None, None)
+
+
+def _by_rows_and_heads(x_BKCh):
+  return parallel.constrain(x_BKCh, parallel.ROW_AXES, "tensor", None, None)
+
+
+def _put(cached_BKCh, new_BKSh, column):
+  """A cache with new columns; it may hold each kv head several times."""
+  copies = cached_BKCh.shape[1] // new_BKSh.shape[1]
+  if copies > 1:
+    new_BKSh = jnp.repeat(new_BKSh, copies, axis=1)
+  new_BKSh = new_BKSh.astype(cached_BKCh.dtype)
+  at = (0, 0, column, 0)
+  return _by_rows_and_heads(
+    jax.lax.dynamic_update_slice(cached_BKCh, new_BKSh, at)
+  )
+
+
+def _cached_heads(config):
+  """Kv heads of a cache: the least multiple that `tensor` divides, if any."""
+  shards = parallel.free_axes().get("tensor", 1)
+  most = math.lcm(config.kv_heads, shards)
+  return config.kv_heads if config.heads % most else most
 
 
 class Transformer(nn.Module):
@@ -146,6 +180,7 @@ class Transformer(nn.Module):
       name="embed",
       embedding_init=nn.initializers.normal(0.02),
     )(tokens)
+    x = _by_rows(x)
     block = Block
     if c.remat != "none":
       block = nn.remat(Block, policy=_REMAT[c.remat], prevent_cse=False)
@@ -163,6 +198,7 @@ class Transformer(nn.Module):
       nn.Dense(
         c.vocab_size,
         use_bias=False,
+        dtype=c.dtype,
         name="head",
         kernel_init=nn.initializers.normal(0.02),
       )(x)
@@ -194,7 +230,7 @@ def policy(config: Config) -> types.Policy:
       params = _stacked(params)
       return model.apply({"params": params}, tokens, positions), None
     x = jnp.take(params["embed"]["embedding"], tokens, axis=0)
-    x = x.astype(config.dtype)
+    x = _by_rows(x.astype(config.dtype))
     key_positions = jax.lax.dynamic_update_slice(
       cache.positions, positions, (0, column)
     )
@@ -225,13 +261,18 @@ def policy(config: Config) -> types.Policy:
     )
 
   def init_cache(rows, columns):
-    shape = (rows, config.kv_heads, columns, config.head_dim)
-    layer = tuple(jnp.zeros(shape, config.dtype) for _ in range(config.layers))
+    shape = (rows, _cached_heads(config), columns, config.head_dim)
+    layer = tuple(
+      _by_rows_and_heads(jnp.zeros(shape, config.dtype))
+      for _ in range(config.layers)
+    )
     empty = jnp.full((rows, columns), types.EMPTY, jnp.int32)
     return types.Cache(layer, layer, empty)
 
   def prepare(params):
-    return _unstacked(params, config)
+    # Cast once: a decode loop would carry the wide copy of it as well.
+    embed = jax.tree.map(lambda x: x.astype(config.dtype), params["embed"])
+    return _unstacked(params, config) | {"embed": embed}
 
   return types.Policy(init, apply, unembed, init_cache, prepare)
 

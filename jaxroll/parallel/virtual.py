@@ -27,6 +27,7 @@ def virtual_devices(num: int | None = None) -> None:
     ValueError: where `num` is below 1, or `XLA_FLAGS` asks for another number.
 
   Example:
+    >>> from jaxroll import parallel
     >>> parallel.virtual_devices(8)
     >>> mesh = parallel.make_mesh(data=2, fsdp=2, tensor=2)
   """

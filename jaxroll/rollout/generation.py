@@ -1,6 +1,5 @@
 """What do the rows of a request become? One call: contexts in, rollouts out."""
 
-import math
 from typing import NamedTuple
 
 import chex
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from jaxroll import types
+from jaxroll import parallel, types
 from jaxroll.parallel import ROW_AXES
 from jaxroll.rollout import engine, prefix, sampling, stopping
 
@@ -58,15 +57,16 @@ def generate(
     keys: keys[R], from `sampling.row_keys`.
     settings: the sampler's, from `sampling.sampler`.
     rules: stop rules, from `rollout.stops`.
-    slots: rows decoded at once, over the whole mesh; at least 1, and never
-      less than one a shard.
+    slots: rows decoded at once, over the whole mesh; at least 1. The next
+      multiple of the row shards is taken.
     max_length: T, most tokens after a context.
     round_index: i32[], noted in `Rollouts.round`.
     explore: changes logits before sampling; `behaviour_logp` is of the
       changed distribution.
     terminate: further stop rule.
     mesh: rows are split over its `data` and `fsdp` axes, each shard with its
-      own queue and slots; `tensor` and others are left to the compiler.
+      own queue and slots; `tensor` and others are left to the compiler. Where
+      the shards do not divide rows or contexts, some get an empty one more.
 
   Returns:
     `types.Rollouts` with R rows in the request's order, and `Info`.
@@ -114,10 +114,9 @@ def generate(
       f"max_length={max_length}: raise max_length"
     )
   options = dict(max_length=max_length, explore=explore, terminate=terminate)
-  shards = 1
-  if mesh is not None:
-    shards = math.prod(mesh.shape.get(a, 1) for a in ROW_AXES)
-  local_slots = max(1, slots // shards)
+  policy = parallel.bound(policy, mesh)
+  shards = parallel.row_shards(mesh)
+  local_slots = parallel.round_up(slots, mesh) // shards
 
   def run(params, contexts, request, keys, settings, rules):
     params = policy.prepare(params)
@@ -155,9 +154,10 @@ def _check_shapes(contexts, request, keys):
 def _over_rows(run, mesh, shards):
   """`run` with a queue for each shard of rows.
 
-  Rows are dealt like cards, so that every shard gets the same number of valid
-  ones; contexts are prefilled by shards, then gathered before the loop, inside
-  which no collective crosses row shards.
+  Rows are dealt like cards, those of the highest limits first and those that
+  are not valid last, so that every shard gets as many, with as many tokens to
+  come, and its part of every prompt's; contexts are prefilled by shards, then
+  gathered before the loop, inside which no collective crosses row shards.
   """
   split, whole = PartitionSpec(ROW_AXES), PartitionSpec()
   sharded = jax.shard_map(
@@ -173,23 +173,18 @@ def _over_rows(run, mesh, shards):
     extra = -x.shape[0] % shards
     return jnp.concatenate([x, jnp.repeat(x[-1:], extra, axis=0)])
 
-  def deal(x):
-    each = x.shape[0] // shards
-    return x.reshape(each, shards, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
-
-  def collect(x):
-    each = x.shape[0] // shards
-    return x.reshape(shards, each, *x.shape[1:]).swapaxes(0, 1).reshape(x.shape)
-
   def call(params, contexts, request, keys, settings, rules):
     rows = request.group.shape[0]
     contexts = jax.tree.map(pad, contexts)
     padded, keys = jax.tree.map(pad, (request, keys))
     real = jnp.arange(padded.valid.shape[0]) < rows
     padded = padded.replace(valid=padded.valid & real)
-    padded, keys = jax.tree.map(deal, (padded, keys))
+    most = jnp.where(padded.valid, padded.limit, 0)
+    order = parallel.spread(most, shards)
+    padded, keys = jax.tree.map(lambda x: x[order], (padded, keys))
     out, steps = sharded(params, contexts, padded, keys, settings, rules)
-    return jax.tree.map(lambda x: collect(x)[:rows], out), steps
+    back = jnp.argsort(order)[:rows]
+    return jax.tree.map(lambda x: x[back], out), steps
 
   return call
 

@@ -24,7 +24,6 @@ Note:
   over-represents short rows, and cancelling keeps that so.
 """
 
-import math
 from typing import NamedTuple
 
 import chex
@@ -32,7 +31,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 
-from jaxroll import types
+from jaxroll import parallel, types
 from jaxroll.parallel import ROW_AXES
 from jaxroll.rollout import (
   engine,
@@ -93,7 +92,7 @@ def generate_at_slots(
     born: i32[], the running step.
     limit: i32[], most tokens after a context.
     mesh: prompts, rows and slots are split over its `data` and `fsdp` axes;
-      their number must divide P and R.
+      their number must divide P and R, since no shard gives another its budget.
 
   Returns:
     `Filled`; on a mesh the rows of each shard stand together.
@@ -146,11 +145,11 @@ def generate_at_slots(
   >>> filled.rollouts.group.tolist(), filled.outcome.reward.tolist()
   ([1, 1, 0, 0, 0], [2.0, 2.0, 3.0, 3.0, 3.0])
   """
-  shards = 1
-  if mesh is not None:
-    shards = math.prod(mesh.shape.get(a, 1) for a in ROW_AXES)
-  _check(start, rows, slots, shards)
-  local_rows, local_slots = rows // shards, max(1, slots // shards)
+  policy = parallel.bound(policy, mesh)
+  shards = parallel.row_shards(mesh)
+  _check(start, rows, slots, mesh)
+  local_rows = rows // shards
+  local_slots = parallel.round_up(slots, mesh) // shards
 
   def run(params, start, key, settings, rules, born, limit):
     params = policy.prepare(params)
@@ -209,15 +208,9 @@ def generate_at_slots(
   )
 
 
-def _check(start, rows, slots, shards):
+def _check(start, rows, slots, mesh):
   chex.assert_equal_shape_prefix(jax.tree.leaves(start), 1)
   chex.assert_rank([start.opening, start.used], 1)
-  num_prompts = start.opening.shape[0]
   if slots < 1 or rows < 1:
     raise ValueError(f"slots={slots}, rows={rows}: both must be at least 1")
-  if num_prompts % shards or rows % shards:
-    raise ValueError(
-      f"prompts={num_prompts}, rows={rows} cannot be split over {shards} "
-      "shards of rows, each with its own prompts and budget: make both "
-      "multiples of it, or take a smaller mesh"
-    )
+  parallel.check(mesh, {"prompts": start.opening.shape[0], "rows": rows})

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from jaxroll import numerics, parallel, types
 
-# Most logits held at once, in elements.
+# Most logits that a device holds at once, in elements.
 _CHUNK = 2**23
 
 
@@ -26,6 +26,8 @@ def token_logps(
   tokens,
   length,
   temperature,
+  *,
+  mesh: jax.sharding.Mesh | None = None,
 ):
   """Log-probs and entropies of a batch of rows under a policy.
 
@@ -38,6 +40,8 @@ def token_logps(
     length: i32[B]; what stands after it is not read.
     temperature: f32[], > 0, divides the logits; 0 counts as 1, so that a
       greedy sampler's rows are scored by the policy's own distribution.
+    mesh: over which the batch is spread, so that a device has its part of the
+      logits; None for one device.
 
   Returns:
     logp f32[B, T], entropy f32[B, T] in nats, 0 after `length`; the entropy
@@ -71,7 +75,9 @@ def token_logps(
     return numerics.token_logp(logits, tokens), entropy
 
   vocab = jax.eval_shape(policy.unembed, params, last).shape[-1]
-  chunks = _chunks(B * vocab, T)
+  # Fewer chunks read the output matrix less often.
+  tensor = 1 if mesh is None else mesh.shape.get("tensor", 1)
+  chunks = _chunks(B * vocab // (parallel.row_shards(mesh) * tensor), T)
   if chunks == 1:
     logp, entropy = read((hidden, tokens))
   else:
@@ -119,6 +125,7 @@ def columns(
         tokens,
         length,
         temperature,
+        mesh=mesh,
       )
       return logp
 

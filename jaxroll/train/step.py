@@ -96,7 +96,8 @@ def make_step(
     sizes: static sizes; `sizes.rows` is the step's budget of new rollouts.
     slots: rows decoded at once.
     micro_rows: rows of one forward and backward pass.
-    mesh: None for one device.
+    mesh: None for one device. Its row shards must divide `micro_rows` and,
+      where the allocator has a `gain`, prompts and rows; see `parallel.check`.
 
   Returns:
     A `Step`.
@@ -113,6 +114,11 @@ def make_step(
       f"prompts={sizes.prompts} a step, but task {task.name!r} has only "
       f"{len(task.train_pool)} training prompts: lower prompts"
     )
+  divided = {"micro_rows": micro_rows}
+  if rules.allocate.gain is not None:
+    divided |= {"prompts": sizes.prompts, "rows": sizes.rows}
+  parallel.check(mesh, divided)
+  policy = parallel.bound(policy, mesh)
   _warn_tails(rounds, slots)
   scorers = {
     name: params

@@ -43,15 +43,18 @@ def update(
       now, and `context` i32[B].
     contexts: what the rows were sampled from.
     num_groups: P.
-    micro_rows: rows of one forward and backward pass.
+    micro_rows: rows of one forward and backward pass; on a mesh the next
+      multiple of its row shards is taken.
     temperature: f32[], the sampler's.
     key: for the order of mini-batches.
-    mesh: rows of a micro-batch lie over its `data` and `fsdp` axes.
+    mesh: rows of a micro-batch lie over its `data` and `fsdp` axes, as many
+      tokens on each shard as its rows' lengths allow, see `parallel.spread`.
 
   Returns:
     The new learner, and metrics: loss, kl (k3 to the ratio's anchor), entropy,
     grad_norm, clipped, the sampler's gap, optimiser_steps.
   """
+  policy = parallel.bound(policy, mesh)
   bounds = (
     trust.merge(
       [recipe.call(fn, rows, num_groups=num_groups) for fn in rules.trust]
@@ -63,14 +66,17 @@ def update(
   if bounds is not None:
     rows |= bounds._asdict()
   size = -(-rows["group"].shape[0] // rules.minibatches)
-  micro_rows = min(micro_rows, size)
+  micro_rows = parallel.round_up(min(micro_rows, size), mesh)
   size = -(-size // micro_rows) * micro_rows
   rows = _pad(rows, size * rules.minibatches)
   order = _orders(rows["mask"].shape[0], rules, key).reshape(-1, size)
 
   def step(learner, index):
     batch = {name: jnp.take(x, index, axis=0) for name, x in rows.items()}
-    batch = _trained_first(batch)
+    order = _trained_first(batch)
+    if mesh is not None:
+      order = _spread(order, batch["length"], micro_rows, mesh)
+    batch = {name: jnp.take(x, order, axis=0) for name, x in batch.items()}
     grads, sums = _gradients(
       rules,
       policy,
@@ -118,8 +124,14 @@ def _pad(rows, size):
 
 
 def _trained_first(batch):
-  order = jnp.argsort(~jnp.any(batch["mask"], axis=1), stable=True)
-  return {name: jnp.take(x, order, axis=0) for name, x in batch.items()}
+  return jnp.argsort(~jnp.any(batch["mask"], axis=1), stable=True)
+
+
+def _spread(order, length, micro_rows, mesh):
+  """The same micro-batches, each with its tokens spread over the shards."""
+  pieces, shards = order.reshape(-1, micro_rows), parallel.row_shards(mesh)
+  within = jax.vmap(lambda work: parallel.spread(work, shards))(length[pieces])
+  return jnp.take_along_axis(pieces, within, axis=1).reshape(-1)
 
 
 def _gradients(
@@ -157,6 +169,7 @@ def _gradients(
       piece["tokens"],
       piece["length"],
       temperature,
+      mesh=mesh,
     )
     return _losses(rules, piece, logp, entropy)
 

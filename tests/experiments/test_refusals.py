@@ -47,7 +47,7 @@ from tests.experiments import tiny
     ({"model__heads": 3}, "heads=3 is not a multiple of kv_heads=2"),
     (
       {"mesh__data": 3},
-      r"'data': 3.*multiply to 8 \(each one of \[1, 2, 4, 8\]",
+      "'data': 3.*multiply to 8; nearest: data=8; data=4, fsdp=2",
     ),
     ({"mesh__fsdp": 0}, "'fsdp': 0.*sizes are >= 1"),
   ],
