@@ -1,13 +1,16 @@
-"""What a run writes beside its metrics: allocations, transcripts, summary."""
+"""What a run writes beside its metrics: allocations, transcripts, summary.
+
+With several processes all of them call these functions, which gather what is
+spread over devices, and the first one writes.
+"""
 
 import json
 import os
 import pathlib
 
-import jax
 import numpy as np
 
-from jaxroll import metrics, types
+from jaxroll import metrics, parallel, report, types
 
 _ALLOCATION, _TRANSCRIPTS = "allocation.npz", "transcripts.jsonl"
 _SHOWN = 24  # transcripts of one evaluation
@@ -34,11 +37,12 @@ class Record:
     """Drops what later steps wrote: a resumed run writes it again."""
     kept = [at for at, s in enumerate(self._rows["step"]) if s <= step]
     self._rows = {k: [v[at] for at in kept] for k, v in self._rows.items()}
-    metrics.truncate_records(self._workdir / _TRANSCRIPTS, step)
+    if parallel.is_first():
+      metrics.truncate_records(self._workdir / _TRANSCRIPTS, step)
 
   def allocation(self, step: int, output) -> None:
     """Notes how many rows each prompt got, and what was believed of it."""
-    ids, rate, count = jax.device_get(
+    ids, rate, count = parallel.to_host(
       (output.prompts.id, output.solve_rate, output.counts)
     )
     for name, value in zip(self._rows, (step, ids, rate, count)):
@@ -46,6 +50,8 @@ class Record:
 
   def save(self) -> None:
     """Writes allocation.npz, whole or not at all."""
+    if not parallel.is_first():
+      return
     partial = self._workdir / f"{_ALLOCATION}.tmp"
     with partial.open("wb") as file:
       np.savez(file, **{k: np.asarray(v) for k, v in self._rows.items()})
@@ -53,9 +59,11 @@ class Record:
 
   def transcripts(self, step: int, samples) -> None:
     """Appends the first row of some evaluated prompts."""
-    contexts, rows, outcome = jax.device_get(
+    contexts, rows, outcome = parallel.to_host(
       (samples.contexts, samples.rollouts, samples.outcome)
     )
+    if not parallel.is_first():
+      return
     number, k = samples.correct.shape
     shown = np.linspace(0, number - 1, min(_SHOWN, number)).astype(int)
     with (self._workdir / _TRANSCRIPTS).open("a", encoding="utf-8") as file:
@@ -86,6 +94,24 @@ def check_never_trained(workdir) -> None:
       f"{workdir} holds the records of {done} steps but no checkpoint: restore "
       "its checkpoints/, or choose another --workdir"
     )
+
+
+def finish(workdir, about: dict) -> dict:
+  """Writes summary.json and the report.
+
+  Args:
+    workdir: the run's directory, its metrics complete.
+    about: what the summary says besides.
+
+  Returns:
+    What summary.json holds; on processes other than the first `about` alone.
+  """
+  if not parallel.is_first():
+    return about
+  summary = summarise(metrics.read_metrics(workdir)) | about
+  metrics.write_summary(workdir, summary)
+  report.write_report(workdir)
+  return summary
 
 
 def summarise(records: list[dict]) -> dict:

@@ -7,13 +7,17 @@ a fault of the run and keeps its traceback.
 
 import contextlib
 import functools
+import subprocess
 import sys
 from collections.abc import Callable
 
+import jax
 from absl import app, flags, logging
 from ml_collections import config_flags
 
 from jaxroll import parallel
+
+_EXPLICIT = ("coordinator", "num_processes", "process_id")
 
 
 class Refused(ValueError):
@@ -40,6 +44,28 @@ def config_flag(path: str) -> flags.FlagHolder:
     return config_flags.DEFINE_config_file("config", path, "What to run.")
 
 
+def define_processes() -> None:
+  """Defines the flags of a binary that can run as several processes."""
+  flags.DEFINE_enum(
+    "distributed",
+    "off",
+    ["off", "auto"],
+    "auto: this is one of several processes, and the cluster tells which (TPU "
+    "pods, GKE, Slurm, Open MPI).",
+  )
+  flags.DEFINE_string(
+    "coordinator", None, "host:port of process 0, where no cluster tells."
+  )
+  flags.DEFINE_integer("num_processes", None, "How many there are.")
+  flags.DEFINE_integer("process_id", None, "Which one this is, from 0.")
+  flags.DEFINE_integer(
+    "heartbeat_timeout",
+    100,
+    "Seconds without a sign of life after which a process counts as dead, "
+    "which ends the others.",
+  )
+
+
 def launch(main: Callable) -> None:
   """Runs a binary's main after the flags are read; never returns.
 
@@ -56,9 +82,60 @@ def _guarded(main, argv):
   if not flags.FLAGS["verbosity"].present:
     logging.set_verbosity(logging.WARNING)  # orbax tells much at INFO
   try:
-    main()
+    with _processes():
+      main()
   except Refused as error:
     _exit(error)
+
+
+@contextlib.contextmanager
+def _processes():
+  """Starts what the flags of `define_processes` ask for, if anything."""
+  values = flags.FLAGS.flag_values_dict()
+  explicit = {name: values.get(name) for name in _EXPLICIT}
+  auto = values.get("distributed") == "auto"
+  if not auto and set(explicit.values()) == {None}:
+    yield
+    return
+  if auto and set(explicit.values()) != {None}:
+    given = [f"--{name}" for name, x in explicit.items() if x is not None]
+    _exit(f"--distributed=auto and {', '.join(given)}: leave one of them out")
+  with refusals():
+    parallel.start_processes(
+      **explicit, heartbeat_timeout=values["heartbeat_timeout"]
+    )
+  this, number = jax.process_index(), jax.process_count()
+  if this and not flags.FLAGS["verbosity"].present:
+    logging.set_verbosity(logging.ERROR)  # the first one says it already
+  with _last_words(
+    f"error: process {this} of {number} has ended before its run did. The "
+    "cause stands above, a process that died before it with its number; start "
+    f"all {number} again with --resume: the run goes on from its last "
+    "checkpoint"
+  ):
+    yield
+
+
+@contextlib.contextmanager
+def _last_words(text):
+  """Says something if the block is not left, even if this process is killed.
+
+  JAX ends a process by a signal where another one has died.
+  """
+  code = "import sys; sys.stdin.read() or print(sys.argv[1], file=sys.stderr)"
+  witness = subprocess.Popen(
+    [sys.executable, "-S", "-c", code, text],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.DEVNULL,
+    text=True,
+    start_new_session=True,  # what is sent to our terminal is not for it
+  )
+  try:
+    yield
+  except Refused:
+    witness.communicate("refused")
+    raise
+  witness.communicate("done")
 
 
 def _parse(argv):

@@ -7,6 +7,7 @@ run: write the record of a step before its checkpoint, and `truncate` to the
 restored step before going on.
 """
 
+import io
 import json
 import math
 import os
@@ -53,7 +54,8 @@ class MetricsWriter:
   """Appends one record a step to `metrics.jsonl`.
 
   Each record reaches the operating system when `write` returns, so a killed
-  process loses none. With several processes only one may write.
+  process loses none. With several processes the first one writes, the others'
+  writers do nothing.
 
   Args:
     workdir: the run's directory, which exists.
@@ -74,10 +76,13 @@ class MetricsWriter:
   def __init__(self, workdir, *, tensorboard: bool = False):
     self.nonfinite = 0
     self._workdir = pathlib.Path(workdir)
-    self._path = self._workdir / METRICS
+    first = jax.process_index() == 0
+    self._path = self._workdir / METRICS if first else pathlib.Path(os.devnull)
     _drop_torn_line(self._path)
     self._file = self._path.open("a", buffering=1, encoding="utf-8")
-    self._tensorboard = _events(self._workdir) if tensorboard else None
+    self._tensorboard = None
+    if tensorboard and first:
+      self._tensorboard = _events(self._workdir)
 
   def write(self, step: int, record: Mapping[str, Any]) -> None:
     """Appends a step's record.
@@ -146,7 +151,7 @@ def _events(workdir: pathlib.Path, *, purge_step: int | None = None):
 
 def _drop_torn_line(path: pathlib.Path) -> None:
   # A record written after half a line would be lost together with it.
-  if path.exists():
+  if path.is_file():
     whole = path.read_bytes().rpartition(b"\n")
     os.truncate(path, len(whole[0]) + len(whole[1]))
 
@@ -193,7 +198,7 @@ def truncate_records(path, step: int) -> None:
   """
   path = pathlib.Path(path)
   kept = [r for r in read_records(path) if r["step"] <= step]
-  if path.exists():
+  if path.is_file():
     _replace(path, "".join(json.dumps(r) + "\n" for r in kept))
 
 
@@ -233,12 +238,13 @@ class Progress:
   """One line that says how far a run is.
 
   On a terminal the line is rewritten in place; elsewhere (a job's log) a line
-  is added now and then. Time left is measured from the first update on, which
-  leaves the compilation of the first step out.
+  is added now and then. With several processes the first one speaks. Time left
+  is measured from the first update on, which leaves the compilation of the
+  first step out.
 
   Args:
     total: steps of the whole run.
-    stream: where to; standard error if None.
+    stream: where to; None for standard error, of the first process.
     every: seconds between lines where `stream` is no terminal.
     clock: () -> seconds.
 
@@ -251,7 +257,9 @@ class Progress:
     self, total: int, *, stream=None, every=10.0, clock=time.monotonic
   ):
     self._total = total
-    self._stream = sys.stderr if stream is None else stream
+    if stream is None:
+      stream = io.StringIO() if jax.process_index() else sys.stderr
+    self._stream = stream
     self._tty = self._stream.isatty()
     self._every, self._clock = 0.1 if self._tty else every, clock
     self._first = None  # step and time of the first update

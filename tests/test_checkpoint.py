@@ -124,6 +124,35 @@ def test_a_template_needs_no_arrays(saved):
     assert_same(checkpoints.restore(abstract).state, states[2])
 
 
+def test_a_step_lies_on_any_mesh_bitwise(tmp_path):
+  """1 device -> 2 x 2 x 2 -> 8 -> 1, each saved by the one before."""
+  first = state = make_state(1)
+  cube = jax.make_mesh((2, 2, 2), ("data", "fsdp", "tensor"))
+  places = [
+    NamedSharding(cube, PartitionSpec("fsdp", "tensor")),
+    NamedSharding(cube, PartitionSpec(("data", "tensor"))),
+    NamedSharding(MESH, PartitionSpec("data")),
+    jax.sharding.SingleDeviceSharding(jax.devices()[3]),
+  ]
+  with checkpoint.Checkpoints(tmp_path) as checkpoints:
+    for step, place in enumerate(places):
+      checkpoints.save(step, state, {})
+      checkpoints.wait()
+      params = state.learners["policy"].params
+      w = jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=place)
+      template = state.replace(
+        learners={
+          "policy": types.Learner(
+            params | {"w": w}, state.learners["policy"].opt_state
+          )
+        }
+      )
+      state = checkpoints.restore(template).state
+      assert state.learners["policy"].params["w"].sharding == place
+      for leaf, wanted in zip(jax.tree.leaves(state), jax.tree.leaves(first)):
+        assert raw_bytes(leaf) == raw_bytes(wanted)
+
+
 def test_unusual_bits_survive(tmp_path):
   words = [0x7FC00001, 0xFFC12345, 0x80000000, 0x00000001, 0x7F800000]
   bits = np.array(words, np.uint32)  # NaNs with payload, -0, denormal, inf
@@ -379,6 +408,12 @@ def test_another_environment_is_warned_about(caplog):
   lines = checkpoint.warn_environment({**here, "jaxlib": "0.0.1"})
   assert lines == [f"  jaxlib: saved 0.0.1, now {here['jaxlib']}"]
   assert "no longer bitwise" in caplog.text and lines[0] in caplog.text
+  on_mesh = checkpoint.environment(MESH)
+  assert checkpoint.warn_environment(on_mesh, MESH) == []
+  other = jax.make_mesh((4, 2), ("data", "fsdp"))
+  assert checkpoint.warn_environment(on_mesh, other) == [
+    "  mesh: saved {'data': 8}, now {'data': 4, 'fsdp': 2}"
+  ]
 
 
 def test_workdir(tmp_path):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroll import rollout, types
+from jaxroll import parallel, rollout, types
 
 
 class Samples(NamedTuple):
@@ -104,8 +104,9 @@ def held_out(
   generate = jax.jit(generate)
 
   def hosted(params, data, sampler, stops, key):
-    out = jax.device_get(generate(params, data, sampler, stops, key))
+    out = parallel.to_host(generate(params, data, sampler, stops, key))
     prompts, contexts, rows = out
-    return read(prompts, contexts, rows, task.verify(prompts, rows))
+    outcome = parallel.own_rows(task.verify, prompts, rows)
+    return read(prompts, contexts, rows, outcome)
 
   return hosted

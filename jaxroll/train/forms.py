@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxroll import types
+from jaxroll import parallel, types
 from jaxroll.train.step import Settings, Step
 
 
@@ -44,6 +44,8 @@ def fused(step: Step, task: types.Task) -> Callable:
 def hosted(step: Step, task: types.Task) -> Callable:
   """The same step around a verifier on the host; jits its own parts.
 
+  With several processes each verifies its own part of the rows.
+
   Raises:
     ValueError: where rows are allocated at the slot.
   """
@@ -59,7 +61,9 @@ def hosted(step: Step, task: types.Task) -> Callable:
     draft = begin(state, data)
     for number in range(len(step.rounds)):
       request, rows, draft = generate(state, settings, draft, np.int32(number))
-      outcome = task.verify(*jax.device_get((draft.prompts, rows)))
+      outcome = parallel.own_rows(
+        task.verify, *parallel.to_host((draft.prompts, rows))
+      )
       draft = absorb(draft, request, rows, outcome)
     return learn(state, settings, draft)
 

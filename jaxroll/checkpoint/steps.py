@@ -1,20 +1,8 @@
-"""How does a killed run go on exactly where it was?
+"""What lies in a step directory, and which step restores?"""
 
-Everything a run needs lies in one directory per step: the train state (the
-arrays, optimiser and typed PRNG keys included) and a JSON record (the config,
-the environment, whatever the caller adds). A step directory appears by one
-rename when all of it is written, so a kill leaves the previous step whole:
-
-  run(2n) == resume(run(n), n)    bitwise, in the same environment.
-
-A disk can damage what was once complete, so that every array is saved with a
-checksum, and restoring walks back from the newest step until one holds. It
-never silently starts over.
-"""
-
+import contextlib
 import json
 import os
-import platform
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,9 +16,8 @@ from etils import epath
 from jax import lax, random
 from jax.experimental import multihost_utils
 
-from jaxroll import metrics
+from jaxroll.checkpoint import agree
 
-_ABSENT = "<absent>"
 _DAMAGED = "CHECKPOINT OF STEP %d IS DAMAGED, trying an older one: %s"
 
 
@@ -46,7 +33,8 @@ class Checkpoints:
   """The checkpoints of one run, newest last.
 
   Args:
-    directory: where the step directories lie; created. Nobody else writes it.
+    directory: where the step directories lie; created. Nobody else writes it,
+      and all processes of a run see it.
     keep: newest steps kept, >= 1; with two there is one to fall back to.
     every: steps between saves, >= 1.
 
@@ -54,11 +42,11 @@ class Checkpoints:
     ValueError: keep or every below 1.
 
   Example:
-    >>> with Checkpoints(directory, keep=3, every=100) as checkpoints:
-    ...   restored = checkpoints.restore(state)
-    ...   if restored is not None:
-    ...     state, metadata, step = restored
-    ...   checkpoints.save(100, state, {"config": config})
+    with Checkpoints(directory, keep=3, every=100) as checkpoints:
+      restored = checkpoints.restore(state)
+      if restored is not None:
+        state, metadata, step = restored
+      checkpoints.save(100, state, {"config": config})
   """
 
   def __init__(self, directory, *, keep: int = 3, every: int = 1):
@@ -76,6 +64,24 @@ class Checkpoints:
       max_to_keep=self._keep,
       cleanup_tmp_directories=True,
       lightweight_initialize=True,
+    )
+    return ocp.CheckpointManager(self._directory, options=options)
+
+  def _reader(self) -> contextlib.AbstractContextManager:
+    """Reads this process's shards without meeting the others.
+
+    Where only some of them can read a step, they would wait for each other.
+    """
+    if jax.process_count() == 1:
+      return contextlib.nullcontext(self._manager)
+    self.wait()
+    alone = ocp.options.MultiprocessingOptions(
+      primary_host=None, active_processes={jax.process_index()}
+    )
+    options = ocp.CheckpointManagerOptions(
+      create=False,
+      lightweight_initialize=True,
+      multiprocessing_options=alone,
     )
     return ocp.CheckpointManager(self._directory, options=options)
 
@@ -107,7 +113,7 @@ class Checkpoints:
     _check_leaves(state)
     body = {
       "layout": _layout(state),
-      "checksum": _checksums(state),
+      "checksum": checksums(state),
       "metadata": json.loads(json.dumps(metadata)),
     }
     items = ocp.args.Composite(
@@ -140,50 +146,29 @@ class Checkpoints:
     Raises:
       ValueError: from `accept`, or a saved leaf has another shape or dtype.
       RuntimeError: there are steps and none of them restores.
-
-    Note:
-      With several processes a step that only some of them can read is not
-      fallen over: it ends the run.
     """
-    failures = {}
-    for step in reversed(self.steps()):
-      try:
-        body = self._read_record(step)
-        # A refusal is no damage: walking back would throw good steps away.
-        refusal = _refusal(step, body, template, accept)
-        state = None if refusal else self._read_state(step, template, body)
-      except Exception as error:  # orbax raises bare Exceptions
-        failures[step] = f"{type(error).__name__}: {str(error).strip()[:500]}"
-        logging.warning(_DAMAGED, step, failures[step])
-        continue
-      if refusal:
-        raise refusal
+    failures, found = {}, None
+    with self._reader() as reader:
+      for step in reversed(self.steps()):
+        try:
+          body, refusal, state = _read(reader, step, template, accept)
+        except Exception as error:  # orbax raises bare Exceptions
+          failures[step] = f"{type(error).__name__}: {str(error).strip()[:500]}"
+          logging.warning(_DAMAGED, step, failures[step])
+          continue
+        if refusal:
+          raise refusal
+        found = Restored(state, body["metadata"], step)
+        break
+    if found is not None:
       self._move_aside(failures)
-      return Restored(state, body["metadata"], step)
-    if failures:
+    elif failures:
       raise RuntimeError(
         f"none of the checkpoints in {self._directory} restores:\n"
         + "\n".join(f"  step {s}: {e}" for s, e in failures.items())
         + "\nmend the cause, or move the directory away to start over"
       )
-    return None
-
-  def _read_record(self, step: int) -> dict:
-    items = ocp.args.Composite(record=ocp.args.JsonRestore())
-    record = self._manager.restore(step, args=items)["record"]
-    if _crc(record["body"]) != record["crc"]:
-      raise OSError("the record's checksum does not match")
-    return record["body"]
-
-  def _read_state(self, step: int, template, body: dict):
-    abstract = jax.tree.map(_abstract, template)
-    items = ocp.args.Composite(state=ocp.args.StandardRestore(abstract))
-    state = self._manager.restore(step, args=items)["state"]
-    state = jax.tree.map(_like, template, state)
-    lines = _differences(body["checksum"], _checksums(state))
-    if lines:
-      raise OSError("checksums do not match:\n" + "\n".join(lines[:5]))
-    return state
+    return found
 
   def _move_aside(self, steps: Sequence[int]) -> None:
     if not steps:
@@ -214,6 +199,36 @@ class Checkpoints:
     self.close()
 
 
+def _read(reader, step: int, template, accept):
+  """Returns a step's record, why it is refused (or None), and its state."""
+  body, refusal, state, failure = {}, None, None, None
+  try:
+    items = ocp.args.Composite(record=ocp.args.JsonRestore())
+    record = reader.restore(step, args=items)["record"]
+    body = record["body"]
+    if _crc(body) != record["crc"]:
+      raise OSError("the record's checksum does not match")
+    # A refusal is no damage: walking back would throw good steps away.
+    refusal = _refusal(step, body, template, accept)
+    if refusal is None:
+      abstract = jax.tree.map(_abstract, template)
+      items = ocp.args.Composite(state=ocp.args.StandardRestore(abstract))
+      state = reader.restore(step, args=items)["state"]
+  except Exception as error:
+    failure = error
+  elsewhere = agree.processes(failure is not None)
+  if failure is not None:
+    raise failure
+  if elsewhere:
+    raise OSError(f"processes {elsewhere} could not read it, see their logs")
+  if state is not None:
+    state = jax.tree.map(_like, template, state)
+    lines = agree.differences(body["checksum"], checksums(state))
+    if lines:
+      raise OSError("checksums do not match:\n" + "\n".join(lines[:5]))
+  return body, refusal, state
+
+
 def _refusal(step: int, body: dict, template, accept) -> ValueError | None:
   """Returns why this run must not go on from a step, or None."""
   try:
@@ -222,7 +237,7 @@ def _refusal(step: int, body: dict, template, accept) -> ValueError | None:
   except ValueError as error:
     return error
   # Orbax would cast dtypes without a word.
-  lines = _differences(body["layout"], _layout(template))
+  lines = agree.differences(body["layout"], _layout(template))
   what = (
     f"the checkpoint of step {step} holds another state than this run's "
     f"({len(lines)} leaves differ):\n" + "\n".join(lines[:20]) + "\nuse "
@@ -257,7 +272,7 @@ def _crc(body: dict) -> int:
   return zlib.crc32(json.dumps(body, sort_keys=True).encode())
 
 
-def _checksums(state) -> dict[str, int]:
+def checksums(state) -> dict[str, int]:
   """Returns sum_i (2 i + 1) bits_i mod 2^32 of every leaf.
 
   An odd weight makes any change of one element show, and integer sums don't
@@ -301,100 +316,3 @@ def _like(template, leaf: jax.Array) -> jax.Array:
     words = jnp.array(np.asarray(random.key_data(leaf)))
     return random.wrap_key_data(words, impl=random.key_impl(leaf))
   return jnp.array(np.asarray(leaf))
-
-
-def _differences(saved: Mapping, current: Mapping) -> list[str]:
-  return [
-    f"  {n}: saved {saved.get(n, _ABSENT)}, now {current.get(n, _ABSENT)}"
-    for n in sorted({*saved, *current})
-    if saved.get(n, _ABSENT) != current.get(n, _ABSENT)
-  ]
-
-
-def check_config(
-  saved: Mapping, current: Mapping, *, free: Sequence[str] = ()
-) -> None:
-  """Refuses to resume a run under another config.
-
-  Args:
-    saved: nested dict out of a checkpoint's metadata.
-    current: nested dict of this run, JSON values.
-    free: dotted names of fields, or of whole sections, that may change.
-
-  Raises:
-    ValueError: names every field that differs and is not free.
-
-  Example:
-    >>> check_config({"lr": 1, "n": 9}, {"lr": 1, "n": 99}, free=("n",))
-  """
-  bound = [
-    {
-      name: value
-      for name, value in metrics.flatten(json.loads(json.dumps(config))).items()
-      if not any(f"{name}.".startswith(f"{field}.") for field in free)
-    }
-    for config in (saved, current)
-  ]
-  lines = _differences(*bound)
-  if lines:
-    raise ValueError(
-      "the config differs from the one this run was started with:\n"
-      + "\n".join(lines)
-      + "\nset these fields back, or start in a new --workdir; free to change: "
-      + (", ".join(free) or "none")
-    )
-
-
-def environment() -> dict[str, Any]:
-  """Returns what besides config and code decides a run's last bits."""
-  return {
-    "python": platform.python_version(),
-    "jax": jax.__version__,
-    "jaxlib": jax.lib.__version__,
-    "xla_flags": os.environ.get("XLA_FLAGS", ""),
-    "device_kind": jax.devices()[0].device_kind,
-    "device_count": jax.device_count(),
-    "process_count": jax.process_count(),
-  }
-
-
-def warn_environment(saved: Mapping[str, Any]) -> list[str]:
-  """Warns where this environment is not the one a checkpoint was written in.
-
-  Args:
-    saved: `environment()` of the run that saved.
-
-  Returns:
-    A line for each difference; with none of them the resume is bitwise.
-  """
-  lines = _differences(saved, environment())
-  if lines:
-    logging.warning(
-      "the resume is no longer bitwise, the environment has changed:\n%s",
-      "\n".join(lines),
-    )
-  return lines
-
-
-def prepare_workdir(workdir, *, resume: bool) -> epath.Path:
-  """Creates a run's directory, or makes sure that it may be written to.
-
-  Args:
-    workdir: the run's directory.
-    resume: whether it may hold an earlier part of the run. A job that may be
-      killed at any time always passes True: without a step it starts afresh.
-
-  Returns:
-    The directory's absolute path.
-
-  Raises:
-    ValueError: it holds files and `resume` is False.
-  """
-  path = epath.Path(os.fspath(workdir)).absolute()
-  path.mkdir(parents=True, exist_ok=True)
-  if not resume and any(path.iterdir()):
-    raise ValueError(
-      f"{path} is not empty: pass --resume to continue it or choose another "
-      "--workdir"
-    )
-  return path
