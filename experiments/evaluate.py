@@ -12,6 +12,7 @@ are the others, as JSON. Without it a training run is evaluated on its own task.
 The workdir gets summary.json (pass@k, avg@k, maj@k with standard errors and
 bootstrap intervals, a table by difficulty, lengths), transcripts.jsonl and
 report.html. Reading a run that is still training does not disturb it.
+With several devices rows are split over them, and weights by --mesh.
 """
 
 import json
@@ -43,6 +44,7 @@ def run(
   prompts_at_once: int = 64,
   resamples: int = 1000,
   answer: str = "",
+  mesh: jax.sharding.Mesh | None = None,
 ) -> dict:
   """Evaluates a model on a task.
 
@@ -62,6 +64,7 @@ def run(
     answer: what makes two answers equal for the vote, of
       `sampling.IDENTITIES`; "" takes "row" where the verifier is in the
       graph, and "number" for texts.
+    mesh: that the model was loaded on; None for one device.
 
   Returns:
     What summary.json holds.
@@ -100,6 +103,7 @@ def run(
     slots=slots,
     at_once=prompts_at_once,
     identity=answer,
+    mesh=mesh,
     note=lambda done: progress.update(done, {}),
   )
   progress.close()
@@ -165,13 +169,17 @@ def _define_flags():
   flags.DEFINE_enum(
     "answer", "", ["", *sampling.IDENTITIES], "What makes two answers equal."
   )
+  flags.DEFINE_list(
+    "mesh", ["-1", "1", "1"], "Devices: data,fsdp,tensor; -1 takes the rest."
+  )
   flags.mark_flag_as_required("model")
 
 
 def main():
   args = flags.FLAGS
   with cli.refusals():
-    subject = subjects.load(args.model, step=args.step)
+    mesh = subjects.mesh(args.mesh)
+    subject = subjects.load(args.model, step=args.step, on=mesh)
     task = subjects.task(args.task, args.task_args, subject)
   summary = run(
     subject,
@@ -188,6 +196,7 @@ def main():
     prompts_at_once=args.prompts_at_once,
     resamples=args.resamples,
     answer=args.answer,
+    mesh=mesh,
   )
   print(pages.text(summary))
 

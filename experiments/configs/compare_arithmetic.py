@@ -16,6 +16,7 @@ from experiments.configs import compare_population, quickstart
 def get_config() -> ml_collections.ConfigDict:
   """Every field can be set on the command line: --config.field=value."""
   config = quickstart.get_config()
+  del config["lora"]  # methods are compared on whole models
   shared = compare_population.get_config()
   for name in ("power", "target", "target_share", "tuning_seeds"):
     config[name] = shared[name]

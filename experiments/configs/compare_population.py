@@ -19,6 +19,7 @@ def get_config() -> ml_collections.ConfigDict:
   """Every field can be set on the command line: --config.field=value."""
   config = quickstart.get_config()
   del config["model"]  # a population brings its policy
+  del config["lora"]
   config.warm_start.steps = 0
 
   # A seed of the comparison draws its own prompts: task.seed + seed.

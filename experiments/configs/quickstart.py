@@ -28,6 +28,9 @@ def get_config() -> ml_collections.ConfigDict:
   config.kl_coefficient = 0.0  # k3 to the warm-started policy, in the loss
   config.epochs = 1
   config.minibatches = 1
+  # Most updates that the weights of a step's rollouts may have missed, with
+  # mesh.rollout_devices.
+  config.staleness = 0
 
   config.task = ml_collections.ConfigDict()
   config.task.name = "arithmetic"
@@ -47,6 +50,13 @@ def get_config() -> ml_collections.ConfigDict:
   config.model.head_dim = 32
   config.model.ffn = 384
   config.model.tied_embedding = True
+
+  # Adapters of this rank on a frozen pretrained model; 0 trains all of it.
+  config.lora = ml_collections.ConfigDict()
+  config.lora.rank = 0
+  config.lora.alpha = 16.0  # they are scaled by alpha / rank
+  config.lora.projections = ("q", "k", "v", "o", "gate", "up", "down")
+  config.lora.base_dtype = "float32"  # or bfloat16: half the memory
 
   # Supervised steps on the task's solutions before RL.
   config.warm_start = ml_collections.ConfigDict()
@@ -87,4 +97,7 @@ def get_config() -> ml_collections.ConfigDict:
   config.mesh.data = -1
   config.mesh.fsdp = 1
   config.mesh.tensor = 1
+  # Devices that only roll out; 0: all of them do everything.
+  config.mesh.rollout_devices = 0
+  config.mesh.expert = 1  # experts of a layer, in a model that has some
   return config

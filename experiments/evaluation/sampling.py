@@ -74,6 +74,7 @@ def draw(
   slots: int,
   at_once: int,
   identity: str,
+  mesh: jax.sharding.Mesh | None = None,
   note: Callable[[int], None] = lambda done: None,
 ) -> Rows:
   """Samples and verifies.
@@ -88,6 +89,7 @@ def draw(
     slots: rows decoded at once.
     at_once: prompts whose contexts are held together.
     identity: what makes two answers equal, see `identities`.
+    mesh: rows are split over its `data` and `fsdp` axes; None on one device.
     note: called with the number of prompts done.
 
   Returns:
@@ -105,6 +107,7 @@ def draw(
     k=k,
     slots=slots,
     max_length=task.response_length,
+    mesh=mesh,
   )
   stops = rollout.stops(task.stop_tokens)
   parts = []

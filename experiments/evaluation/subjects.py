@@ -1,18 +1,21 @@
 """Which model is evaluated, on which task? From names to functions."""
 
+import dataclasses
+import functools
 import inspect
 import json
 import os
 import pathlib
 import tempfile
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
-from experiments import build
-from jaxroll import checkpoint, environments, models, train, types
+from experiments import adapters, build
+from jaxroll import checkpoint, environments, models, parallel, train, types
 
 _FOLDER = "checkpoints"
 
@@ -26,6 +29,7 @@ class Subject(NamedTuple):
     tokenizer: of a pretrained model; None where a task's own is used.
     task: what it was trained on, or None.
     about: for summary.json: where it comes from.
+    whole: () -> models.Pretrained, to export: adapters are merged.
   """
 
   policy: types.Policy
@@ -34,15 +38,37 @@ class Subject(NamedTuple):
   tokenizer: Any
   task: types.Task | None
   about: dict
+  whole: Callable | None = None
 
 
-def load(model: str, *, step: int | None = None) -> Subject:
+def mesh(sizes: Sequence[str]) -> jax.sharding.Mesh | None:
+  """The mesh of three sizes, data, fsdp and tensor; None on one device.
+
+  Raises:
+    ValueError: for anything else than three integers that fit the devices.
+  """
+  try:
+    data, fsdp, tensor = map(int, sizes)
+  except ValueError as error:
+    raise ValueError(
+      f"mesh={','.join(sizes)}: give three integers, as -1,1,1"
+    ) from error
+  return build.mesh(ConfigDict({"data": data, "fsdp": fsdp, "tensor": tensor}))
+
+
+def load(
+  model: str,
+  *,
+  step: int | None = None,
+  on: jax.sharding.Mesh | None = None,
+) -> Subject:
   """A model by its path or name.
 
   Args:
     model: the workdir of a training run or its checkpoints/, or whatever
       `models.load` takes: a Hugging Face folder, a GGUF file or a name.
     step: of a training run; None takes the newest that restores.
+    on: a mesh over whose devices the weights are spread, by the rule table.
 
   Returns:
     `Subject`.
@@ -52,18 +78,21 @@ def load(model: str, *, step: int | None = None) -> Subject:
   """
   folder = _checkpoints(model)
   if folder is not None:
-    return _trained(folder, step)
+    return _trained(folder, step, on)
   if step is not None:
     raise ValueError(
       f"step={step}, but {model} is no training run: leave --step out"
     )
+  spread = on and functools.partial(parallel.shardings, mesh=on)
   try:
-    found = models.load(model)
+    found = models.load(model, shardings=spread)
   except FileNotFoundError as error:
     raise ValueError(
       f"--model={model}: {error}; give a training run's --workdir, a Hugging "
       "Face folder, a GGUF file or a model's name"
     ) from error
+  except (ImportError, RuntimeError) as error:
+    raise ValueError(f"--model={model}: {error}") from error
   return Subject(
     policy=models.policy(found.config),
     params=jax.tree.map(jnp.asarray, found.params),
@@ -71,6 +100,7 @@ def load(model: str, *, step: int | None = None) -> Subject:
     tokenizer=found.tokenizer,
     task=None,
     about={"model": model},
+    whole=lambda: found,
   )
 
 
@@ -122,7 +152,10 @@ def task(name: str, arguments: str, subject: Subject) -> types.Task:
     takes.bind(**options)
   except TypeError as error:
     raise ValueError(f"task {name!r} does not take these: {error}") from error
-  made = function(**options)
+  try:
+    made = function(**options)
+  except (FileNotFoundError, ImportError) as error:
+    raise ValueError(f"task {name!r}: {error}") from error
   foreign = not speaks and subject.tokenizer is not None
   if foreign or made.vocab_size > subject.vocab_size:
     raise ValueError(
@@ -159,7 +192,7 @@ class _Seen(ValueError):
   """Ends the reading of a checkpoint once its metadata are known."""
 
 
-def _trained(folder: pathlib.Path, step: int | None) -> Subject:
+def _trained(folder: pathlib.Path, step: int | None, on) -> Subject:
   """The policy of a training run, which may still be going on."""
   steps = {path.name: path for path in folder.iterdir() if path.name.isdigit()}
   if step is not None:
@@ -174,14 +207,25 @@ def _trained(folder: pathlib.Path, step: int | None) -> Subject:
       os.symlink(path.absolute(), pathlib.Path(links) / name)
     with checkpoint.Checkpoints(links) as found:
       config = ConfigDict(_metadata(found)["config"])
-      lm, own, template = _rebuilt(config, folder)
-      restored = found.restore(template)
+      run = _rebuilt(config, folder, on)
+      restored = found.restore(run.template)
+  state = adapters.with_base(restored.state, run.base)
+  adapters.check_base(restored.metadata, adapters.about(state))
+  params = adapters.params(state)
+
+  def whole():
+    merged = adapters.merged(config, params)
+    if run.of is None:
+      return models.Pretrained(run.network, merged)
+    return dataclasses.replace(run.of, params=merged)
+
   return Subject(
-    policy=lm,
-    params=restored.state.learners["policy"].params,
-    vocab_size=own.vocab_size,
-    tokenizer=None,
-    task=own,
+    policy=run.policy,
+    params=params,
+    vocab_size=run.task.vocab_size,
+    tokenizer=None if run.of is None else run.of.tokenizer,
+    task=run.task,
+    whole=whole,
     about={
       "model": str(folder.parent),
       "step": restored.step,
@@ -208,12 +252,24 @@ def _metadata(found: checkpoint.Checkpoints) -> dict:
   return seen
 
 
-def _rebuilt(config: ConfigDict, folder: pathlib.Path):
-  """Policy, task and the shapes of the state that a config describes."""
+class _Run(NamedTuple):
+  """What a config describes: the state's shapes, and what it started from."""
+
+  policy: types.Policy
+  network: models.Config
+  task: types.Task
+  of: models.Pretrained | None
+  base: Any
+  template: types.TrainState
+
+
+def _rebuilt(config: ConfigDict, folder: pathlib.Path, on) -> _Run:
+  """A run as it was before its first step, without arrays but the base's."""
   try:
-    of = build.pretrained(config.model)
+    of = build.pretrained(config.model, on, adapters.dtype(config))
     own = build.task(config.task, of)
-    lm = build.policy(config.model, own.vocab_size, of)
+    network = build.network(config.model, own.vocab_size, of)
+    lm = adapters.policy(config, models.policy(network))
     sizes = build.sizes(config, own)
     rules = build.rules(config, sizes)
     optimiser = build.optimiser(config)
@@ -226,4 +282,16 @@ def _rebuilt(config: ConfigDict, folder: pathlib.Path):
   def init(key):
     return train.init_state(rules, lm, optimiser, sizes, key)
 
-  return lm, own, jax.eval_shape(init, jax.random.key(0))
+  template = jax.eval_shape(init, jax.random.key(0))
+  if on is not None:
+    template = jax.tree.map(
+      lambda x, where: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where),
+      template,
+      parallel.shardings(template, on),
+    )
+  base = None
+  if adapters.rank(config):
+    base = jax.tree.map(jnp.asarray, of.params)
+  if of is not None:  # of a whole model trained, the first weights can go
+    of = dataclasses.replace(of, params=None)
+  return _Run(lm, network, own, of, base, template)

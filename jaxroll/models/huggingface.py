@@ -326,6 +326,10 @@ def _write_tokenizer(folder, model):
   if text is not None and not (folder / "tokenizer.json").exists():
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     _write_json(folder / "tokenizer_config.json", _special(model))
+    template = model.tokenizer.template
+    if template is not None:  # where newer versions look for it
+      path = folder / "chat_template.jinja"
+      path.write_text(template, encoding="utf-8")
   if source is not None and (source / "generation_config.json").is_file():
     name = "generation_config.json"
     shutil.copyfile(source / name, folder / name)

@@ -191,8 +191,12 @@ def bind(
     return sampling.at_slots(whole(state), settings, draft)
 
   def learn(state, settings, draft):
-    learning = make(policy(base, state.frozen["base"], **options))
-    return learning.learn(state, settings, draft)
+    kept = dict(state.frozen)
+    frozen = kept.pop("base")
+    learning = make(policy(base, frozen, **options))
+    state, output = learning.learn(state.replace(frozen=kept), settings, draft)
+    # An input that is an output as it came in is not copied.
+    return state.replace(frozen=kept | {"base": frozen}), output
 
   return sampling._replace(
     begin=begin,
