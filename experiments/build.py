@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from ml_collections import ConfigDict
 
+from experiments import adapters
 from jaxroll import (
   environments,
   evaluate,
@@ -43,16 +44,27 @@ _LEAST = {
 }
 
 
-def pretrained(config: ConfigDict) -> models.Pretrained | None:
+def pretrained(
+  config: ConfigDict,
+  on: jax.sharding.Mesh | None = None,
+  dtype: str = "float32",
+) -> models.Pretrained | None:
   """The model that `config.pretrained` names, None for "".
+
+  Args:
+    config: the model's fields.
+    on: a mesh over whose devices the weights are spread while they are read,
+      so that none has all of them; None reads numpy arrays.
+    dtype: of the weights.
 
   Raises:
     ValueError: where there is none, or it cannot be read.
   """
   if not config.get("pretrained"):
     return None
+  spread = on and functools.partial(parallel.shardings, mesh=on)
   try:
-    return models.load(config.pretrained)
+    return models.load(config.pretrained, dtype=dtype, shardings=spread)
   except (FileNotFoundError, ImportError, RuntimeError) as error:
     raise ValueError(f"model.pretrained: {error}") from error
 
@@ -61,7 +73,8 @@ def task(config: ConfigDict, of: models.Pretrained | None = None) -> types.Task:
   """The task that `config.name` names, with the other fields as arguments.
 
   Args:
-    config: `name` is a function of environments, or "reasoning_gym:data_set".
+    config: `name` is a function of environments; what follows a colon is its
+      first argument: "reasoning_gym:chain_sum", "questions:sums.jsonl".
     of: the model whose tokenizer a task of text takes.
 
   Returns:
@@ -71,13 +84,14 @@ def task(config: ConfigDict, of: models.Pretrained | None = None) -> types.Task:
     ValueError: where there is no such task, or it does not take the fields.
   """
   arguments = config.to_dict()
-  name, _, data_set = arguments.pop("name").partition(":")
+  name, _, first = arguments.pop("name").partition(":")
   if name not in environments.__all__:
     raise ValueError(
       f"task.name={config.name!r}: must be one of {environments.__all__}"
     )
   made = getattr(environments, name)
-  if "tokenizer" in inspect.signature(made).parameters:
+  names = list(inspect.signature(made).parameters)
+  if "tokenizer" in names:
     if of is None:
       raise ValueError(
         f"task.name={config.name!r} is a task of text: set model.pretrained, "
@@ -89,8 +103,13 @@ def task(config: ConfigDict, of: models.Pretrained | None = None) -> types.Task:
       f"task.name={config.name!r} has a vocabulary of its own, which no "
       'pretrained model knows: choose a task of text, or model.pretrained=""'
     )
-  if data_set:
-    arguments["data_set"] = data_set
+  if first:
+    if names[0] in arguments:
+      raise ValueError(
+        f"task.name={config.name!r} and task.{names[0]} are the same argument: "
+        "leave one out"
+      )
+    arguments[names[0]] = first
   try:
     return made(**arguments)
   except (FileNotFoundError, ImportError) as error:
@@ -104,7 +123,14 @@ def task(config: ConfigDict, of: models.Pretrained | None = None) -> types.Task:
 def policy(
   config: ConfigDict, vocab_size: int, of: models.Pretrained | None = None
 ) -> types.Policy:
-  """The transformer that `config.model` describes, or the pretrained one.
+  """The transformer of `network`."""
+  return models.policy(network(config, vocab_size, of))
+
+
+def network(
+  config: ConfigDict, vocab_size: int, of: models.Pretrained | None = None
+) -> models.Config:
+  """The shape that `config.model` describes, or the pretrained model's.
 
   Of a pretrained one `config` gives what is not in its weights: `remat` and
   `dtype`.
@@ -112,9 +138,9 @@ def policy(
   fields = config.to_dict()
   fields.pop("pretrained", None)
   if of is None:
-    return models.policy(models.Config(vocab_size=vocab_size, **fields))
+    return models.Config(vocab_size=vocab_size, **fields)
   free = {name: fields[name] for name in ("remat", "dtype") if name in fields}
-  return models.policy(dataclasses.replace(of.config, **free))
+  return dataclasses.replace(of.config, **free)
 
 
 def check(config: ConfigDict) -> None:
@@ -213,22 +239,29 @@ def optimiser(config: ConfigDict) -> optax.GradientTransformation:
   )
 
 
-def first_state(made, lm, optimiser, run_sizes, key, of) -> types.TrainState:
+def first_state(
+  made, lm, optimiser, run_sizes, key, of, *, adapted: bool = False
+) -> types.TrainState:
   """The state before the first step, from drawn or pretrained parameters.
 
   Args:
     made: the recipe. lm: the policy. optimiser: of its learner.
     run_sizes: types.Sizes. key: the run's.
     of: models.Pretrained or None.
+    adapted: whether `lm` is adapters on it, which is then the frozen base.
 
   Returns:
-    types.TrainState.
+    types.TrainState; weights that lie on a mesh stay there, with their
+    optimiser's state.
   """
   init = functools.partial(train.init_state, made, lm, optimiser, run_sizes)
   if of is None:
     return jax.jit(init)(key)
+  params = jax.tree.map(jnp.asarray, of.params)
+  if adapted:
+    return adapters.with_base(jax.jit(init)(key), params)
   # Not jitted: weights that a program closes over are compiled into it.
-  return init(key, params=jax.tree.map(jnp.asarray, of.params))
+  return init(key, params=params)
 
 
 def settings(config: ConfigDict, of: types.Task) -> train.Settings:
@@ -245,9 +278,16 @@ def settings(config: ConfigDict, of: types.Task) -> train.Settings:
 
 
 def mesh(config: ConfigDict) -> jax.sharding.Mesh | None:
-  """The mesh, or None on one device."""
-  made = parallel.make_mesh(config.data, config.fsdp, config.tensor)
-  return made if made.size > 1 else None
+  """The mesh that trains, or None where one device does everything."""
+  apart = config.get("rollout_devices", 0)
+  made = parallel.make_mesh(
+    config.data,
+    config.fsdp,
+    config.tensor,
+    expert=config.get("expert", 1),
+    devices=parallel.split_devices(apart)[1] if apart else None,
+  )
+  return made if apart or made.size > 1 else None
 
 
 _WARM_START = 2**31 - 2  # what its random numbers are for
@@ -256,7 +296,9 @@ _WARM_START = 2**31 - 2  # what its random numbers are for
 def warm_start(config: ConfigDict, of: types.Task, lm, made: recipe.Recipe):
   """(state) -> state, loss f32[steps] or None: the supervised steps, if any.
 
-  The RL optimiser starts anew. The reference is the policy that they leave.
+  They train what the RL steps train: with `config.lora` adapters on `lm`, the
+  whole model. The RL optimiser starts anew. The reference is the policy that
+  they leave.
   """
   steps = config.warm_start.steps
   if not steps:
@@ -267,27 +309,32 @@ def warm_start(config: ConfigDict, of: types.Task, lm, made: recipe.Recipe):
     warmup_steps=min(20, steps - 1),
     final_scale=0.1,
   )
-  supervised = jax.jit(
-    train.warm_start(
-      lm,
+
+  def supervised(frozen):
+    return train.warm_start(
+      adapters.policy(config, lm, frozen),
       of,
       optimiser,
       rows=config.warm_start.rows,
       steps=steps,
       wrong=config.warm_start.wrong,
     )
-  )
+
+  supervised(None)  # what cannot run is refused now
+  # The base is an argument: closed over it would be part of the program.
+  jitted = jax.jit(lambda base, *arguments: supervised(base)(*arguments))
 
   def run(state):
     policy = state.learners["policy"]
-    learner, loss = supervised(
+    learner, loss = jitted(
+      state.frozen.get("base"),
       policy.replace(opt_state=optimiser.init(policy.params)),
       of.data,
       jnp.asarray(of.train_pool, jnp.int32),
       jax.random.fold_in(state.key, _WARM_START),
     )
     policy = policy.replace(params=learner.params)
-    frozen = {}
+    frozen = dict(state.frozen)
     if made.reference:
       frozen["reference"] = jax.tree.map(jnp.copy, learner.params)
     state = state.replace(

@@ -5,7 +5,8 @@
 
 The workdir gets metrics.jsonl (a record a step), summary.json, report.html,
 plots/, transcripts.jsonl, allocation.npz and checkpoints/. A run that was
-killed goes on with --resume, bitwise as if it had not been.
+killed goes on with --resume, bitwise as if it had not been. On many hosts the
+same command runs on each, see docs/running.md.
 """
 
 import functools
@@ -15,9 +16,9 @@ import time
 import jax
 from absl import flags
 
-from experiments import artifacts, build, cli
+from experiments import adapters, artifacts, build, cli, forms
 from experiments.watch import Watch
-from jaxroll import checkpoint, metrics, parallel, recipe, report, train
+from jaxroll import checkpoint, metrics, parallel, recipe, train
 
 _HERE = pathlib.Path(__file__).parent
 _CONFIG = cli.config_flag(str(_HERE / "configs" / "quickstart.py"))
@@ -28,8 +29,11 @@ _RESUME = flags.DEFINE_bool(
   "resume", False, "Go on with the run that the workdir holds, if any."
 )
 
-# Fields that may differ on resume: none changes what a step computes.
-_FREE = ("steps", "checkpoint_every", "checkpoints_kept", "tensorboard")
+cli.define_processes()
+
+# Fields that may differ on resume: none changes what a step computes, the mesh
+# only how it is rounded.
+_FREE = ("steps", "checkpoint_every", "checkpoints_kept", "tensorboard", "mesh")
 _EVALUATE = 2**31 - 3  # what its random numbers are for
 _SHOWN = ("reward", "zero_variance_share", "tokens_per_second")
 _EVALUATED = (
@@ -56,25 +60,27 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
   began = time.monotonic()
   with cli.refusals():
     build.check(config)
-    pretrained = build.pretrained(config.model)
+    mesh = build.mesh(config.mesh)
+    adapted = adapters.rank(config) > 0
+    pretrained = build.pretrained(config.model, mesh, adapters.dtype(config))
     task = build.task(config.task, pretrained)
-    lm = build.policy(config.model, task.vocab_size, pretrained)
+    whole = build.policy(config.model, task.vocab_size, pretrained)
+    lm = adapters.policy(config, whole)
     sizes = build.sizes(config, task)
     rules = build.rules(config, sizes)
     settings = build.settings(config, task)
-    mesh = build.mesh(config.mesh)
     optimiser = build.optimiser(config)
-    step_functions = train.make_step(
+    make_step = functools.partial(
+      train.make_step,
       rules,
       task,
-      lm,
-      optimiser,
-      sizes,
+      optimiser=optimiser,
+      sizes=sizes,
       slots=config.slots,
       micro_rows=config.micro_rows,
-      mesh=mesh,
     )
-    warm_start = build.warm_start(config, task, lm, rules)
+    form = forms.form(config, task, make_step, whole, rules, mesh)
+    warm_start = build.warm_start(config, task, whole, rules)
     evaluate = build.evaluation(config, task, lm, mesh)
     workdir = checkpoint.prepare_workdir(workdir, resume=resume)
 
@@ -84,22 +90,19 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
   progress.note(recipe.describe(rules))
   compiles = metrics.CompileCounter()
   key = jax.random.key(config.seed)
-
-  def placed(state):
-    if mesh is None:
-      return state
-    return jax.device_put(state, parallel.shardings(state, mesh))
-
-  state = placed(
-    build.first_state(rules, lm, optimiser, sizes, key, pretrained)
+  state = build.first_state(
+    rules, lm, optimiser, sizes, key, pretrained, adapted=adapted
   )
-  about = {"config": config.to_dict(), "environment": checkpoint.environment()}
+  state = parallel.place(state, mesh)
+  about = {"config": config.to_dict()} | adapters.about(state)
+  about["environment"] = checkpoint.environment(mesh)
   checkpoints = checkpoint.Checkpoints(
     workdir / "checkpoints", keep=config.checkpoints_kept
   )
   with cli.refusals():
     restored = checkpoints.restore(
-      state, accept=functools.partial(_accept, about["config"])
+      form.kept(form.template(state, task.data)),
+      accept=functools.partial(_accept, about),
     )
     if restored is None:
       artifacts.check_never_trained(workdir)
@@ -112,7 +115,7 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
 
   def evaluated(number, state):
     values, samples = evaluate(
-      state.learners["policy"].params,
+      adapters.params(state),
       task.data,
       settings,
       jax.random.fold_in(key, _EVALUATE),
@@ -123,29 +126,26 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
 
   if restored is None:
     state, loss = warm_start(state)
-    state = placed(state)
+    state = parallel.place(state, mesh)
     if loss is not None:
       progress.note(f"warm start: loss {loss[0]:.3f} -> {loss[-1]:.3f}")
     values = evaluated(0, state)
     writer.write(0, values | {"wall_seconds": time.monotonic() - began})
-    checkpoints.save(0, state, about)
+    carried = form.start(state, task.data, settings)
+    checkpoints.save(0, form.kept(carried), about)
     checkpoints.wait()  # from here on records without a checkpoint are a loss
     started, skipped = 0, 0
   else:
-    checkpoint.warn_environment(restored.metadata["environment"])
-    state = restored.state
+    checkpoint.warn_environment(restored.metadata["environment"], mesh)
+    carried = form.with_base(restored.state, state.frozen.get("base"))
     values = metrics.read_metrics(workdir)[-1]
     began -= values["wall_seconds"]
     skipped = values.get("skipped_nonfinite", 0)
 
-  form = train.fused if task.jittable else train.hosted
-  step = form(step_functions, task)
-  if task.jittable:
-    step = jax.jit(step, donate_argnums=0)
   watch = Watch(skipped)
   for number in range(started + 1, config.steps + 1):
     tick, mark = time.monotonic(), compiles.count
-    state, output = step(state, task.data, settings)
+    carried, output = form.step(carried, task.data, settings)
     values = jax.device_get(output.metrics)
     seconds = time.monotonic() - tick
     values |= {
@@ -157,31 +157,31 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
     record.allocation(number, output)
     last = number == config.steps
     if last or number % config.eval_every == 0:
-      values |= evaluated(number, state)
+      values |= evaluated(number, form.state(carried))
     writer.write(number, values | {"wall_seconds": time.monotonic() - began})
     watch(number, values)
     progress.update(number, {name: float(values[name]) for name in _SHOWN})
     if last or number % config.checkpoint_every == 0:
       record.save()
-      checkpoints.save(number, state, about)
+      checkpoints.save(number, form.kept(carried), about)
   progress.close()
   checkpoints.close()
   writer.close()
   compiles.close()
 
-  summary = artifacts.summarise(metrics.read_metrics(workdir)) | {
-    "recipe": rules.name,
-    "seed": config.seed,
-    "config": config.to_dict(),
-  }
-  metrics.write_summary(workdir, summary)
-  progress.note(f"report: {report.write_report(workdir)}")
+  summary = artifacts.finish(
+    workdir,
+    {"recipe": rules.name, "seed": config.seed, "config": config.to_dict()},
+  )
+  progress.note(f"report: {workdir / 'report.html'}")
   return summary
 
 
-def _accept(config, metadata, step):
+def _accept(about, metadata, step):
   """Refuses to go on with another run, or with one that has gone further."""
+  config = about["config"]
   checkpoint.check_config(metadata["config"], config, free=_FREE)
+  adapters.check_base(metadata, about)
   if step > config["steps"]:
     raise ValueError(
       f"steps={config['steps']}, but this run has done {step}: raise steps"

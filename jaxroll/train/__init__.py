@@ -6,6 +6,7 @@ plan        its first half: prompts, counts, rollouts
 prompts     what is known of prompts before they are rolled out
 at_slots    rollouts of a recipe that allocates inside the decode loop
 forms       the step as one function: fused, or hosted
+disaggregated  the step on two meshes: one rolls out, the other learns
 methods     the calls of a recipe's chains
 scoring     log-probs of rows that are already there
 update      optimiser steps over micro-batches
@@ -14,6 +15,9 @@ warm_start  supervised steps before RL
 metrics     what a step reports
 """
 
+from jaxroll.train.disaggregated import Disaggregated as Disaggregated
+from jaxroll.train.disaggregated import Pipeline as Pipeline
+from jaxroll.train.disaggregated import disaggregated as disaggregated
 from jaxroll.train.forms import fused as fused
 from jaxroll.train.forms import hosted as hosted
 from jaxroll.train.methods import value as value
@@ -33,12 +37,15 @@ from jaxroll.train.update import update as update
 from jaxroll.train.warm_start import warm_start as warm_start
 
 __all__ = [
+  "Disaggregated",
   "Draft",
   "Output",
+  "Pipeline",
   "Settings",
   "Step",
   "adamw",
   "apply_gradients",
+  "disaggregated",
   "fused",
   "hosted",
   "init_state",

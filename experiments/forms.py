@@ -1,0 +1,121 @@
+"""On one mesh or on two? How a run's step is run, and what it carries.
+
+On one mesh a run carries its TrainState from step to step, on two
+(`config.mesh.rollout_devices`) a `train.Pipeline`, which holds besides it the
+steps that are rolled out and not yet learned from (`config.staleness`).
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+from absl import logging
+from ml_collections import ConfigDict
+
+from experiments import adapters
+from jaxroll import parallel, recipe, train, types
+
+
+class Form(NamedTuple):
+  """How a run's step is run.
+
+  Attributes:
+    start: (state, data, settings) -> carried, from the first state.
+    step: (carried, data, settings) -> carried, Output.
+    template: (state, data) -> carried, as arrays or their shapes.
+    state: (carried) -> types.TrainState.
+    with_state: (carried, state) -> carried.
+  """
+
+  start: Callable
+  step: Callable
+  template: Callable
+  state: Callable
+  with_state: Callable
+
+  def kept(self, carried):
+    """What a checkpoint holds of it, see `adapters.kept`."""
+    return self.with_state(carried, adapters.kept(self.state(carried)))
+
+  def with_base(self, carried, base):
+    """What a checkpoint held, with the adapters' base, if any."""
+    state = adapters.with_base(self.state(carried), base)
+    return self.with_state(carried, state)
+
+
+def form(
+  config: ConfigDict,
+  task: types.Task,
+  make_step: Callable,
+  base: types.Policy,
+  rules: recipe.Recipe,
+  mesh: jax.sharding.Mesh | None,
+) -> Form:
+  """The form of a run by `mesh.rollout_devices` and `staleness`.
+
+  Args:
+    config: of the run.
+    task: types.Task.
+    make_step: (policy, *, mesh) -> train.Step.
+    base: the whole model's policy.
+    rules: the recipe.
+    mesh: the one that trains, of `build.mesh`.
+
+  Returns:
+    A `Form`.
+
+  Raises:
+    ValueError: for a staleness or devices that no run can have.
+  """
+
+  def make(mesh):
+    return adapters.step(config, functools.partial(make_step, mesh=mesh), base)
+
+  devices = config.mesh.get("rollout_devices", 0)
+  staleness = config.get("staleness", 0)
+  if not devices:
+    if staleness:
+      raise ValueError(
+        f"staleness={staleness} with mesh.rollout_devices=0: on one mesh a "
+        "step waits for its rollouts; set mesh.rollout_devices, or staleness=0"
+      )
+    return _one_mesh(make(mesh), task)
+  if staleness and "behaviour_logp" not in recipe.needs(rules):
+    logging.warning(
+      "staleness=%d, and the recipe corrects for none: rows are learned from "
+      "as if they were the policy's own; a weight would, for example "
+      "trust=trust.clip,trust.token_weight",
+      staleness,
+    )
+  rollout_mesh = parallel.make_mesh(
+    tensor=config.mesh.tensor,
+    expert=config.mesh.get("expert", 1),
+    devices=parallel.split_devices(devices)[0],
+  )
+  two = train.disaggregated(
+    make,
+    task,
+    rollout_mesh=rollout_mesh,
+    train_mesh=mesh,
+    staleness=staleness,
+  )
+  return Form(
+    *two,
+    state=lambda carried: carried.state,
+    with_state=lambda carried, state: carried._replace(state=state),
+  )
+
+
+def _one_mesh(step: train.Step, task: types.Task) -> Form:
+  if task.jittable:
+    run = jax.jit(train.fused(step, task), donate_argnums=0)
+  else:
+    run = train.hosted(step, task)
+  return Form(
+    start=lambda state, data, settings: state,
+    step=run,
+    template=lambda state, data: state,
+    state=lambda carried: carried,
+    with_state=lambda carried, state: state,
+  )

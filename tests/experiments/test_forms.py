@@ -1,0 +1,55 @@
+"""A run on two meshes: one rolls out while the other learns."""
+
+import json
+
+import pytest
+
+from experiments import build, forms
+from jaxroll import metrics, recipes
+from tests.experiments import tiny
+
+APART = (
+  "--config.mesh.rollout_devices=2",
+  "--config.staleness=1",
+  "--config.trust=trust.clip,trust.token_weight",
+)
+
+
+def records_of(workdir):
+  """The numbers of a run's steps that do not measure the process."""
+  names = ("step", "reward", "loss", "grad_norm", "version_lag", "kl")
+  return [
+    {name: x for name, x in record.items() if name in names}
+    for record in metrics.read_metrics(workdir)
+  ]
+
+
+def test_a_stale_run_that_stopped_goes_on(tmp_path):
+  whole, halves = tmp_path / "whole", tmp_path / "halves"
+  tiny.finished(whole, *APART, "--config.steps=4", devices=4)
+  tiny.finished(halves, *APART, "--config.steps=2", devices=4)
+  more = ("--resume", "--config.steps=4")
+  tiny.finished(halves, *APART, *more, devices=4)
+  lags = [record.get("version_lag") for record in records_of(whole)]
+  assert lags == [None, 0, 1, 1, 1]
+  assert records_of(halves) == records_of(whole)
+  summary = json.loads((whole / "summary.json").read_text())
+  assert summary["compiles_after_first_step"] == 0
+
+
+@pytest.mark.parametrize(
+  "changes, message",
+  [
+    ({"staleness": 1}, "mesh.rollout_devices=0"),
+    ({"staleness": -1, "mesh__rollout_devices": 4}, "staleness=-1"),
+    ({"mesh__rollout_devices": 8}, "split_devices"),
+    ({"mesh__rollout_devices": -2}, "split_devices"),
+  ],
+)
+def test_what_no_run_can_have_is_refused(changes, message):
+  config = tiny.get_config(recipe="uniform", select="", **changes)
+  task = build.task(config.task)
+  rules = recipes.uniform(build.sizes(config, task))
+  with pytest.raises(ValueError, match=message):
+    mesh = build.mesh(config.mesh)
+    forms.form(config, task, lambda policy, *, mesh: None, None, rules, mesh)
