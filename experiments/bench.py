@@ -1,389 +1,105 @@
-"""How long do the library's parts take on this machine?
+"""How fast is the library on this machine, and beside other frameworks?
 
+  python -m experiments.bench --suite=rollout,update,step --size=tiny
+  python -m experiments.bench --suite=rollout,update,step --size=mid --peers \
+    --json=mid.json
   python -m experiments.bench --suite=allocate --json=allocate.json
 
-Each row of the table, and record of the JSON file, is one function at one
-size: the median, least and greatest time of its calls after the first, which
-also compiles. `ratio_heap` says how many times as long plain Python with a heap
-takes: for the two allocations, whose counts must be the same, and for the two
-whole steps (draw, score, select, allocate, learn the outcomes). A step selects
-N / 100 of the N prompts and shares 8 rollouts each out among them, at least 1
-and at most 16; "all" shares N rollouts out among all prompts. Minutes on two
-cores.
+Suites are described in the files of `experiments.benchmarks` that they have
+their names from. A row of the table, and record of the JSON file, is one case:
+seconds of a call (median, least, greatest), useful tokens a second, FLOPs, the
+share that the bare matrix products of the same model would take of the time,
+seconds to compile, peak memory; `timing.Row` says what each field means.
 
-Another suite is a function of (sizes, repeats) that returns rows, in `SUITES`.
+With --peers google-tunix and TRL do the same, each in a virtual environment
+that is made under the cache folder, and in turns with the library, so that a
+noisy machine hits all alike. A ratio above 1 is in the library's favour. A
+peer that cannot be had has no ratio, and why is printed.
+
+--profile=DIR writes a trace of one call of each case, which Perfetto and
+TensorBoard open.
 """
 
-import functools
-import heapq
 import json
 import pathlib
-import random
-import statistics
-import time
-from collections.abc import Callable
-from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from absl import flags
 
 from experiments import cli
-from jaxroll import apportion, numerics, posterior, select
+from experiments.benchmarks import shapes, suites
+from experiments.benchmarks.peers import client, packages
 
-_SUITE = flags.DEFINE_string("suite", "allocate", "What to measure.")
+_SUITE = flags.DEFINE_list(
+  "suite", ["allocate"], "What to measure, comma-separated."
+)
+_SIZE = flags.DEFINE_string("size", "tiny", "Of the model and its rows.")
+_ONLY = flags.DEFINE_string("only", "", "Cases whose name begins with this.")
+_PEERS = flags.DEFINE_bool("peers", False, "Time other frameworks too.")
+_BATCHES = flags.DEFINE_list(
+  "peer_batches",
+  [],
+  "Rows at once that peers choose from for ragged rows; none for `rows` and "
+  "four times as many.",
+)
+_REPEATS = flags.DEFINE_integer("repeats", 5, "Calls that are measured.")
 _JSON = flags.DEFINE_string("json", None, "File for the rows, or none.")
-_SIZES = flags.DEFINE_list("sizes", ["10000", "100000", "1000000"], "Prompts.")
-_REPEATS = flags.DEFINE_integer("repeats", 15, "Calls that are measured.")
-
-# A step of the task's prompts / SHARE; GROUP rollouts each on average.
-SHARE, GROUP, CAP = 100, 8, 16
-# Of all prompts each may get this many, and one on average.
-DEPTH = 8
-
-
-class Row(NamedTuple):
-  """What was measured of one function at one size.
-
-  Attributes:
-    name: the function.
-    size: N, prompts of the task.
-    median_s: seconds a call.
-    min_s: seconds of the fastest call.
-    max_s: seconds of the slowest call.
-    compile_s: seconds of the first call.
-    prompts_per_s: size / median_s.
-    ratio_heap: seconds of the Python version / median_s; None without one.
-  """
-
-  name: str
-  size: int
-  median_s: float
-  min_s: float
-  max_s: float
-  compile_s: float
-  prompts_per_s: float
-  ratio_heap: float | None = None
-
-
-def measure(name: str, size: int, repeats: int, call: Callable) -> Row:
-  """Times a call that gives arrays.
-
-  Args:
-    name: of the row.
-    size: prompts that the call works on.
-    repeats: calls after the first, >= 1.
-    call: () -> arrays.
-
-  Returns:
-    The row.
-  """
-
-  def seconds():
-    began = time.perf_counter()
-    jax.block_until_ready(call())
-    return time.perf_counter() - began
-
-  first = seconds()
-  times = [seconds() for _ in range(repeats)]
-  median = statistics.median(times)
-  return Row(name, size, median, min(times), max(times), first, size / median)
-
-
-# --- the allocation of a step
-
-
-def problem(size: int):
-  """A task some way into training, the same for the same size.
-
-  Args:
-    size: N prompts.
-
-  Returns:
-    stats PromptStats[N], rate f32[N] of success.
-  """
-  rng = np.random.default_rng(0)
-  rate = rng.beta(0.5, 0.5, size).astype(np.float32)
-  weight = rng.integers(0, 17, size)
-  success = rng.binomial(weight, rate)
-  stats = posterior.init(size)
-  stats = stats.replace(
-    alpha=jnp.asarray(1 + success, jnp.float32),
-    beta=jnp.asarray(1 + weight - success, jnp.float32),
-    weight=jnp.asarray(weight, jnp.float32),
-  )
-  return stats, jnp.asarray(rate)
-
-
-def selected_gains(stats, ids) -> jax.Array:
-  """Gains of the second and further rollouts of selected prompts."""
-  mean = posterior.mean(stats)[ids]
-  return _gains(mean, CAP - 1)
-
-
-def all_gains(stats) -> jax.Array:
-  """Gains of further rollouts of all prompts, which have one each."""
-  return _gains(posterior.mean(stats), DEPTH)
-
-
-def _gains(rate, depth):
-  def gain(have):
-    return apportion.mixed_gain(rate, have)
-
-  return apportion.gain_table(gain, jnp.ones(rate.shape, jnp.int32), depth)
-
-
-def choose(stats, key) -> jax.Array:
-  """Ids of a step by VADE's score of Thompson draws."""
-  size = stats.alpha.shape[0]
-  pool = jnp.arange(size, dtype=jnp.int32)
-  return select.vade(stats, pool, num=size // SHARE, key=key)
-
-
-def step_selected(stats, rate, key):
-  """A step's statistics: draw, select, allocate among the selected, observe.
-
-  Args:
-    stats: PromptStats[N].
-    rate: f32[N], of which the outcomes are drawn.
-    key: PRNG key.
-
-  Returns:
-    PromptStats[N], ids i32[P], counts i32[P] that sum to 8 P.
-  """
-  choosing, rolling = jax.random.split(key)
-  ids = choose(stats, choosing)
-  num = ids.shape[0]
-  gains = selected_gains(stats, ids)
-  counts = 1 + apportion.greedy(gains, (GROUP - 1) * num)
-  stats = _observe(stats, rate, ids, counts, GROUP * num, rolling)
-  return stats, ids, counts
-
-
-def step_all(stats, rate, key):
-  """A step's statistics where the budget is shared out among all prompts.
-
-  Args: as of `step_selected`.
-
-  Returns:
-    PromptStats[N], counts i32[N] that sum to N.
-  """
-  size = rate.shape[0]
-  counts = apportion.greedy(all_gains(stats), size)
-  ids = jnp.arange(size, dtype=jnp.int32)
-  return _observe(stats, rate, ids, counts, size, key), counts
-
-
-def _observe(stats, rate, ids, counts, rows, key):
-  group, _, valid = numerics.expand_counts(counts, rows)
-  uniform = jax.random.uniform(key, (rows,))
-  reward = (uniform < rate[ids][group]).astype(jnp.float32)
-  length = jnp.ones((rows,), jnp.int32)
-  return posterior.observe(
-    stats, ids, reward, length, group, valid, step=0, local=0.5, decay=0.999
-  )
-
-
-def heap_counts(gains: list, budget: int) -> list:
-  """The same counts in plain Python: a heap of each prompt's next gain.
-
-  Args:
-    gains: a list of gains for each prompt.
-    budget: rollouts to hand out.
-
-  Returns:
-    Rollouts of each prompt.
-
-  Example:
-    >>> heap_counts([[0.9, 0.2], [0.5, 0.4]], 3)
-    [1, 2]
-  """
-  counts = [0] * len(gains)
-  queue = [(-row[0], i) for i, row in enumerate(gains)]
-  heapq.heapify(queue)
-  while queue and budget:
-    _, i = heapq.heappop(queue)
-    counts[i] += 1
-    budget -= 1
-    if counts[i] < len(gains[i]):
-      heapq.heappush(queue, (-gains[i][counts[i]], i))
-  return counts
-
-
-def plain_step(alpha: list, beta: list, rate: list, num: int | None) -> list:
-  """A step's statistics in plain Python: the same parts, heaps to choose.
-
-  Args:
-    alpha, beta: of each prompt's posterior; changed in place.
-    rate: of success.
-    num: prompts that are drawn, scored and selected; None takes all.
-
-  Returns:
-    Rollouts of each prompt of the step.
-
-  Example:
-    >>> plain_step([1.0, 1.0], [1.0, 1.0], [0.5, 0.5], 1)
-    [8]
-  """
-  size = len(alpha)
-  if num is None:
-    ids, depth, budget, start = range(size), DEPTH, size, 0
-  else:
-    score = []
-    for a, b in zip(alpha, beta):
-      p = random.betavariate(a, b)
-      score.append(p * (1 - p) ** 2)
-    ids = heapq.nlargest(num, range(size), key=score.__getitem__)
-    depth, budget, start = CAP - 1, (GROUP - 1) * num, 1
-  gains = []
-  for i in ids:
-    p = alpha[i] / (alpha[i] + beta[i])
-    gains.append(
-      [p**n * (1 - p) + (1 - p) ** n * p for n in range(1, depth + 1)]
-    )
-  counts = [start + n for n in heap_counts(gains, budget)]
-  for i in range(size):
-    alpha[i] = 1 + 0.999 * (alpha[i] - 1)
-    beta[i] = 1 + 0.999 * (beta[i] - 1)
-  for i, n in zip(ids, counts):
-    right = sum(random.random() < rate[i] for _ in range(n))
-    kept = 0.5 if n else 1.0
-    alpha[i] = 1 + kept * (alpha[i] - 1) + right
-    beta[i] = 1 + kept * (beta[i] - 1) + n - right
-  return counts
-
-
-def _against_plain(row, stats, rate, num):
-  """A step's row with its ratio to the step in plain Python."""
-  lists = [x.tolist() for x in (stats.alpha, stats.beta, rate)]
-  began = time.perf_counter()
-  plain_step(*lists, num)
-  return row._replace(ratio_heap=(time.perf_counter() - began) / row.median_s)
-
-
-def allocate(sizes: tuple, repeats: int) -> list:
-  """Statistics of a step: what is believed, selected, allocated, learned.
-
-  Args:
-    sizes: prompts of the task, each >= 100.
-    repeats: calls that are measured.
-
-  Returns:
-    Rows: the draws, the selection, the two allocations, and the two whole
-    steps; allocations and steps with their ratio to plain Python and a heap.
-  """
-  rows = []
-  for size in sizes:
-    stats, rate = problem(size)
-    key = jax.random.key(size)
-    timed = functools.partial(measure, size=size, repeats=repeats)
-
-    def call(fn, *arguments):
-      return functools.partial(jax.jit(fn), *arguments)
-
-    rows.append(timed("draw", call=call(posterior.draw, stats, key)))
-    rows.append(timed("select", call=call(choose, stats, key)))
-    ids = jax.jit(choose)(stats, key)
-    few, every = selected_gains(stats, ids), all_gains(stats)
-    budget = (GROUP - 1) * ids.shape[0]
-    rows += [
-      _against_heap("allocate selected", few, budget, timed),
-      _against_heap("allocate all", every, size, timed),
-      _against_plain(
-        timed("step selected", call=call(step_selected, stats, rate, key)),
-        stats,
-        rate,
-        size // SHARE,
-      ),
-      _against_plain(
-        timed("step all", call=call(step_all, stats, rate, key)),
-        stats,
-        rate,
-        None,
-      ),
-    ]
-  return rows
-
-
-def _against_heap(name, gains, budget, timed):
-  """A row of `apportion.greedy`; the heap must give the same counts."""
-  greedy = jax.jit(apportion.greedy)
-  row = timed(name, call=functools.partial(greedy, gains, budget))
-  table = gains.tolist()
-  began = time.perf_counter()
-  expected = heap_counts(table, budget)
-  seconds = time.perf_counter() - began
-  if greedy(gains, budget).tolist() != expected:
-    raise AssertionError(f"{name}, N={row.size}: not the heap's counts")
-  return row._replace(ratio_heap=seconds / row.median_s)
-
-
-# --- the binary
-
-SUITES = {"allocate": allocate}
-
-
-def run(suite: str, sizes: tuple, repeats: int) -> list:
-  """The rows of a suite.
-
-  Args:
-    suite: a name of `SUITES`.
-    sizes: what its rows go over.
-    repeats: calls that are measured, >= 1.
-
-  Returns:
-    A list of `Row`.
-
-  Raises:
-    cli.Refused: for an unknown suite, which lists those that exist, and for
-      numbers out of range.
-  """
-  if suite not in SUITES:
-    raise cli.Refused(
-      f"--suite={suite} is not known: choose one of {', '.join(SUITES)}"
-    )
-  if repeats < 1 or min(sizes) < SHARE:
-    raise cli.Refused(
-      f"--sizes={sizes} --repeats={repeats}: sizes must be >= {SHARE} and "
-      "repeats >= 1"
-    )
-  return SUITES[suite](sizes, repeats)
-
-
-def table(rows: list) -> str:
-  """The rows as text.
-
-  Args:
-    rows: of `Row`.
-
-  Returns:
-    A line a row under a line of headings.
-  """
-  head = ("name", "size", "median ms", "min", "max", "compile s", "prompts/s")
-  lines = [("{:<20}{:>9}" + "{:>11}" * 6).format(*head, "x heap")]
-  for row in rows:
-    ratio = "" if row.ratio_heap is None else f"{row.ratio_heap:.0f}"
-    times = [1000 * x for x in (row.median_s, row.min_s, row.max_s)]
-    lines.append(
-      f"{row.name:<20}{row.size:>9}"
-      + "".join(f"{x:>11.2f}" for x in (*times, row.compile_s))
-      + f"{row.prompts_per_s:>11.2e}{ratio:>11}"
-    )
-  return "\n".join(lines)
+_PROFILE = flags.DEFINE_string("profile", None, "Folder for traces, or none.")
+_SIZES = flags.DEFINE_list(
+  "sizes", ["10000", "100000", "1000000"], "Prompts of the suite `allocate`."
+)
+_STEPS = flags.DEFINE_integer("steps", 1000, "Of the suite `soak`.")
+# The shapes' own fields: what is not given is the size's.
+_SHAPES = {
+  name: {
+    int: flags.DEFINE_integer,
+    float: flags.DEFINE_float,
+    str: flags.DEFINE_string,
+  }[kind](name, None, f"{name} of the shapes; none for the size's.")
+  for name, kind in shapes.Shapes.__annotations__.items()
+}
 
 
 def main() -> None:
+  changes = {
+    name: flag.value for name, flag in _SHAPES.items() if flag.value is not None
+  }
+  of, size = suites.sized(_SIZE.value, changes)
+  if _PEERS.value and of.dtype != "float32":
+    raise cli.Refused(f"--dtype={of.dtype}: peers are timed in float32 only")
   try:
     sizes = tuple(int(size) for size in _SIZES.value)
+    batches = tuple(int(size) for size in _BATCHES.value)
   except ValueError:
-    raise cli.Refused(f"--sizes={_SIZES.value}: must be integers") from None
-  rows = run(_SUITE.value, sizes, _REPEATS.value)
-  print(table(rows))
-  if _JSON.value:
-    records = [row._asdict() for row in rows]
-    text = json.dumps(records, indent=2) + "\n"
-    pathlib.Path(_JSON.value).write_text(text, encoding="utf-8")
+    raise cli.Refused(
+      f"--sizes={_SIZES.value} --peer_batches={_BATCHES.value}: must be "
+      "integers"
+    ) from None
+  options = suites.Options(
+    of,
+    size,
+    _REPEATS.value,
+    batches=batches or (of.rows, 4 * of.rows),
+    only=_ONLY.value,
+    profile=_PROFILE.value,
+    sizes=sizes,
+    steps=_STEPS.value,
+  )
+  for suite in _SUITE.value:
+    suites.check(suite, options)
+  peers = [client.Worker(name) for name in packages.REQUIREMENTS]
+  peers = tuple(peers) if _PEERS.value else ()
+  records = []
+  try:
+    for suite in _SUITE.value:
+      rows = suites.run(suite, options._replace(peers=peers))
+      print(suites.SUITES[suite].table(rows), flush=True)
+      records += [row._asdict() for row in rows]
+      if _JSON.value:  # after every suite: what is measured is not lost
+        text = json.dumps(records, indent=2) + "\n"
+        pathlib.Path(_JSON.value).write_text(text, encoding="utf-8")
+  finally:
+    for peer in peers:
+      peer.close()
 
 
 if __name__ == "__main__":
