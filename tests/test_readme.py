@@ -18,7 +18,8 @@ def test_custom_loop():
     "JAX_PLATFORMS": "cpu",
     "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".jax_cache"),
   }
-  environment.pop("XLA_FLAGS")  # one device, as a reader has
+  for name in ("XLA_FLAGS", "NPROC"):  # one device, as a reader has
+    environment.pop(name)
   done = subprocess.run(
     [sys.executable, "-c", loop],
     env=environment,
