@@ -278,8 +278,22 @@ def settings(config: ConfigDict, of: types.Task) -> train.Settings:
 
 
 def mesh(config: ConfigDict) -> jax.sharding.Mesh | None:
-  """The mesh that trains, or None where one device does everything."""
-  apart = config.get("rollout_devices", 0)
+  """The mesh that trains, or None where one device does everything.
+
+  Raises:
+    ValueError: for sizes or rollout devices that there are not.
+  """
+  apart, number = config.get("rollout_devices", 0), jax.device_count()
+  if apart and jax.process_count() > 1:
+    raise ValueError(
+      f"mesh.rollout_devices={apart} with {jax.process_count()} processes: "
+      "rollouts have devices of their own within one process only; set it to 0"
+    )
+  if apart and not 0 < apart < number:
+    raise ValueError(
+      f"mesh.rollout_devices={apart}: must be in [1, {number - 1}] of {number} "
+      "devices, or 0 where all of them do everything"
+    )
   made = parallel.make_mesh(
     config.data,
     config.fsdp,

@@ -1,8 +1,9 @@
 """On one mesh or on two? How a run's step is run, and what it carries.
 
-On one mesh a run carries its TrainState from step to step, on two
-(`config.mesh.rollout_devices`) a `train.Pipeline`, which holds besides it the
-steps that are rolled out and not yet learned from (`config.staleness`).
+A run carries its TrainState from step to step. On two meshes
+(`config.mesh.rollout_devices`) and with `config.staleness` above 0 it carries a
+`train.Pipeline`, which holds besides it the steps that are rolled out and not
+yet learned from.
 """
 
 import functools
@@ -81,6 +82,14 @@ def form(
         "step waits for its rollouts; set mesh.rollout_devices, or staleness=0"
       )
     return _one_mesh(make(mesh), task)
+  if staleness < 0:
+    raise ValueError(f"staleness={staleness}: must be at least 0")
+  parts = config.mesh.tensor * config.mesh.get("expert", 1)
+  if devices % parts:
+    raise ValueError(
+      f"mesh.rollout_devices={devices} must be a multiple of mesh.tensor x "
+      f"mesh.expert = {parts}, which both meshes have"
+    )
   if staleness and "behaviour_logp" not in recipe.needs(rules):
     logging.warning(
       "staleness=%d, and the recipe corrects for none: rows are learned from "
@@ -100,10 +109,50 @@ def form(
     train_mesh=mesh,
     staleness=staleness,
   )
+  if not staleness:
+    return _nothing_pending(two)
   return Form(
     *two,
     state=lambda carried: carried.state,
     with_state=lambda carried, state: carried._replace(state=state),
+  )
+
+
+def saved(
+  config: ConfigDict, task: types.Task, make_step: Callable, base, state
+):
+  """What a run's checkpoints hold, as shapes: a TrainState or a Pipeline.
+
+  Args:
+    config, task, make_step, base: as of `form`; the step needs no mesh.
+    state: the first state, its base included.
+
+  Returns:
+    Arrays or their shapes, as `Form.kept` gives them.
+  """
+  kept = adapters.kept(state)
+  staleness = config.get("staleness", 0)
+  if not staleness:
+    return kept
+  step = adapters.step(config, make_step, base)
+  draft = jax.eval_shape(step.begin, state, task.data)._replace(methods={})
+  version = jax.ShapeDtypeStruct((), state.step.dtype)
+  return train.Pipeline(kept, (train.Pending(draft, version),) * staleness)
+
+
+def _nothing_pending(two: train.Disaggregated) -> Form:
+  """Two meshes that wait for each other: a run carries no more than a state."""
+
+  def step(state, data, settings):
+    pipeline, output = two.step(train.Pipeline(state, ()), data, settings)
+    return pipeline.state, output
+
+  return Form(
+    start=lambda state, data, settings: two.start(state, data, settings).state,
+    step=step,
+    template=lambda state, data: state,
+    state=lambda carried: carried,
+    with_state=lambda carried, state: state,
   )
 
 

@@ -6,9 +6,9 @@
 Compiles the library's own rollout and update for devices that are not there,
 on shapes alone, and prints memory by kind against the chip's, operations,
 bytes, collectives, the bound and the tokens/s that it allows. `--sweep` tries
-mesh shapes. TPUs need libtpu in a folder aside (docs/plan.md); --topology=cpu:8
-needs nothing and takes the machine's own peaks. A 7B model takes minutes a
-mesh.
+mesh shapes, `--kernels` tells what the library's kernels save. TPUs need libtpu
+in a folder aside (docs/plan.md); --topology=cpu:8 needs nothing and takes the
+machine's own peaks. A 7B model takes minutes a mesh.
 """
 
 import dataclasses
@@ -22,6 +22,7 @@ from absl import flags
 from experiments import cli
 from experiments.planning import (
   advice,
+  kernels,
   models,
   programs,
   sweep,
@@ -44,6 +45,7 @@ class Asked(NamedTuple):
     layers: 0: the model's own. remat: what the backward pass recomputes.
     dtype: of activations; "" is bfloat16 on a TPU, float32 on the CPU.
     libtpu: its folder; "" is the cache folder's.
+    kernels: compile the library's kernels too, beside what they would replace.
   """
 
   model: str = "smollm2_135m"
@@ -61,6 +63,7 @@ class Asked(NamedTuple):
   remat: str = "full"
   dtype: str = ""
   libtpu: str = ""
+  kernels: bool = False
 
 
 _AT_LEAST = {
@@ -141,6 +144,10 @@ def run(asked: Asked) -> dict:
     with cli.refusals():
       meshes = [topologies.read_mesh(text, number)]
   reports = [sweep.one(found, sizes) for sizes in meshes]
+  if asked.kernels:
+    for sizes, report in zip(meshes, reports):
+      local = found.config, sweep.filled(found, sizes), sizes
+      report["kernels"] = kernels.records(*local, found.topology)
   return {
     "model": asked.model,
     "parameters": found.count,
@@ -159,6 +166,9 @@ def run(asked: Asked) -> dict:
 def main() -> None:
   # The host's own devices; a libtpu on the path must not be asked for a TPU.
   jax.config.update("jax_platforms", "cpu")
+  folder = pathlib.Path(flags.FLAGS.json).parent
+  if not folder.is_dir():
+    raise cli.Refused(f"--json={flags.FLAGS.json}: there is no folder {folder}")
   plan = run(Asked(*(flags.FLAGS[name].value for name in Asked._fields)))
   print(tables.text(plan))
   if flags.FLAGS.json:

@@ -59,6 +59,7 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
   """
   began = time.monotonic()
   with cli.refusals():
+    parallel.check_same("the config", repr(config.to_dict()))
     build.check(config)
     mesh = build.mesh(config.mesh)
     adapted = adapters.rank(config) > 0

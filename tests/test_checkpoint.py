@@ -420,6 +420,9 @@ def test_workdir(tmp_path):
   workdir = checkpoint.prepare_workdir(tmp_path / "a" / "b", resume=False)
   assert workdir.is_dir() and list(workdir.iterdir()) == []
   checkpoint.prepare_workdir(tmp_path / "c", resume=True)  # a job's first start
+  (tmp_path / "file").touch()
+  with pytest.raises(ValueError, match="file cannot be made"):
+    checkpoint.prepare_workdir(tmp_path / "file", resume=True)
   # Killed before its first checkpoint: there are files, and nothing to restore.
   (workdir / "config.json").write_text("{}")
   with checkpoint.Checkpoints(workdir / "checkpoints"):

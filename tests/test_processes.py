@@ -374,3 +374,12 @@ def test_refused_flags(tmp_path):
   assert "--distributed=auto and --process_id: leave one" in errors[0]
   assert "no cluster was found" in errors[1]
   assert not (tmp_path / "run").exists()
+
+
+def test_another_config_on_a_process_is_refused(tmp_path):
+  seeds = (("--config.seed=0",), ("--config.seed=1",))
+  codes, errors, _ = as_two(tmp_path / "run", last=seeds)
+  assert codes == [2, 2], errors
+  message = "the config of processes [1] is not that of process 0"
+  assert all(message in error for error in errors)
+  assert not (tmp_path / "run").exists()

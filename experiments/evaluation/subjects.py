@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
-from experiments import adapters, build
+from experiments import adapters, build, forms
 from jaxroll import checkpoint, environments, models, parallel, train, types
 
 _FOLDER = "checkpoints"
@@ -209,7 +209,10 @@ def _trained(folder: pathlib.Path, step: int | None, on) -> Subject:
       config = ConfigDict(_metadata(found)["config"])
       run = _rebuilt(config, folder, on)
       restored = found.restore(run.template)
-  state = adapters.with_base(restored.state, run.base)
+  state = restored.state
+  if isinstance(state, train.Pipeline):
+    state = state.state
+  state = adapters.with_base(state, run.base)
   adapters.check_base(restored.metadata, adapters.about(state))
   params = adapters.params(state)
 
@@ -260,7 +263,7 @@ class _Run(NamedTuple):
   task: types.Task
   of: models.Pretrained | None
   base: Any
-  template: types.TrainState
+  template: Any
 
 
 def _rebuilt(config: ConfigDict, folder: pathlib.Path, on) -> _Run:
@@ -294,4 +297,16 @@ def _rebuilt(config: ConfigDict, folder: pathlib.Path, on) -> _Run:
     base = jax.tree.map(jnp.asarray, of.params)
   if of is not None:  # of a whole model trained, the first weights can go
     of = dataclasses.replace(of, params=None)
+  make_step = functools.partial(
+    train.make_step,
+    rules,
+    own,
+    optimiser=optimiser,
+    sizes=sizes,
+    slots=config.slots,
+    micro_rows=config.micro_rows,
+  )
+  whole = models.policy(network)
+  template = adapters.with_base(template, base)
+  template = forms.saved(config, own, make_step, whole, template)
   return _Run(lm, network, own, of, base, template)

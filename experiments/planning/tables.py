@@ -1,6 +1,7 @@
 """How does a plan look to a reader? Tables of its JSON."""
 
 _GIB = 2**30
+_KERNEL_BYTES = ("argument", "temporary")
 
 
 def text(plan: dict) -> str:
@@ -100,4 +101,29 @@ def _one(report):
         f"  {name}: compiled in {row['seconds']:.0f} s; XLA itself, loops "
         f"counted once: {xla}"
       )
+  yield from _kernels(report.get("kernels", ()))
   yield from (f"  change: {line}" for line in report["advice"])
+
+
+def _kernels(records):
+  """What kernels save of one layer's decode step and of one micro-batch."""
+  if not records:
+    return
+  head, cell = "  {:<25}{:<9}", "{:>12}"
+  line = head + cell * 8
+  columns = ("arguments MB", "temp. MB", "GB moved", "GFLOP", "least ms")
+  columns += ("times", "saves MB", "saves ms")
+  yield line.format("a kernel, on one chip", "by", *columns)
+  for row in records:
+    names = row["name"], row["implementation"]
+    if "refused" in row:
+      yield head.format(*names) + f"the compiler refuses: {row['refused']}"
+      continue
+    cells = [f"{row[f'{key}_bytes'] / 1e6:.2f}" for key in _KERNEL_BYTES]
+    cells += [f"{row['hbm_bytes'] / 1e9:.4f}", f"{row['flops'] / 1e9:.2f}"]
+    cells += [f"{1e3 * row['seconds']:.4f}", f"{row['times']}"]
+    for key, unit in (("saved_bytes", 1e-6), ("saved_seconds", 1e3)):
+      cells.append(f"{unit * row[key]:.2f}" if key in row else "")
+    yield line.format(*names, *cells)
+  if all(row["implementation"] != "pallas" for row in records):
+    yield "  pallas: left out, it is compiled for TPUs alone"

@@ -183,10 +183,11 @@ def read_mesh(text: str, devices: int) -> dict[str, int]:
   sizes = dict.fromkeys(parallel.AXES, 1)
   for part in text.split(","):
     found = re.fullmatch(r"(\w+):(\d+)", part)
-    if not found or found[1] not in sizes or int(found[2]) < 1:
+    known = found and found[1] in sizes and sizes[found[1]] == 1
+    if not known or int(found[2]) < 1:
       raise ValueError(
-        f"--mesh={text}: write AXIS:SIZE,... with sizes >= 1 and axes of "
-        f"{', '.join(sizes)}"
+        f"--mesh={text}: write AXIS:SIZE,... with sizes >= 1 and, once each, "
+        f"axes of {', '.join(sizes)}"
       )
     sizes[found[1]] = int(found[2])
   if math.prod(sizes.values()) != devices:

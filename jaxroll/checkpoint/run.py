@@ -94,12 +94,21 @@ def prepare_workdir(workdir, *, resume: bool) -> epath.Path:
     The directory's absolute path.
 
   Raises:
-    ValueError: it holds files and `resume` is False, or some processes do not
-      see it; on every process, before any has written.
+    ValueError: it cannot be made, it holds files and `resume` is False, or some
+      processes do not see it; on every process, before any has written.
   """
   path = epath.Path(os.fspath(workdir)).absolute()
+  wrong = None
   if jax.process_index() == 0:
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+      path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+      wrong = error
+  if agree.processes(wrong is not None):
+    raise ValueError(
+      f"{path} cannot be made{f' ({wrong})' if wrong else ''}: choose another "
+      "--workdir"
+    )
   taken = not resume and path.is_dir() and any(path.iterdir())
   if agree.processes(taken):
     raise ValueError(

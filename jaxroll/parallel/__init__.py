@@ -15,6 +15,7 @@ from jaxroll.parallel.mesh import check as check
 from jaxroll.parallel.mesh import make_mesh as make_mesh
 from jaxroll.parallel.mesh import round_up as round_up
 from jaxroll.parallel.mesh import row_shards as row_shards
+from jaxroll.parallel.processes import check_same as check_same
 from jaxroll.parallel.processes import is_first as is_first
 from jaxroll.parallel.processes import own_rows as own_rows
 from jaxroll.parallel.processes import place as place
@@ -35,6 +36,7 @@ __all__ = [
   "RULES",
   "bound",
   "check",
+  "check_same",
   "constrain",
   "free_axes",
   "is_first",

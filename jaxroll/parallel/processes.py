@@ -5,6 +5,7 @@ it holds the shards of its own devices: JAX's multi-controller runtime. With
 one process all of this does nothing, or what its JAX namesake does.
 """
 
+import zlib
 from collections.abc import Callable
 
 import jax
@@ -108,6 +109,27 @@ def _check_explicit(coordinator, num_processes, process_id):
     raise ValueError(
       f"process_id={process_id}: must be in [0, {num_processes}), the number "
       "of processes"
+    )
+
+
+def check_same(what: str, text: str) -> None:
+  """Refuses to go on where processes were started with something else.
+
+  Args:
+    what: how to call it.
+    text: the same on every process; all must call.
+
+  Raises:
+    ValueError: on every process, naming those that differ from process 0.
+  """
+  if jax.process_count() == 1:
+    return
+  sums = multihost_utils.process_allgather(np.uint32(zlib.crc32(text.encode())))
+  others = np.flatnonzero(sums != sums[0]).tolist()
+  if others:
+    raise ValueError(
+      f"{what} of processes {others} is not that of process 0: start all of "
+      "them with the same"
     )
 
 

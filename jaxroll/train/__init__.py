@@ -16,6 +16,7 @@ metrics     what a step reports
 """
 
 from jaxroll.train.disaggregated import Disaggregated as Disaggregated
+from jaxroll.train.disaggregated import Pending as Pending
 from jaxroll.train.disaggregated import Pipeline as Pipeline
 from jaxroll.train.disaggregated import disaggregated as disaggregated
 from jaxroll.train.forms import fused as fused
@@ -40,6 +41,7 @@ __all__ = [
   "Disaggregated",
   "Draft",
   "Output",
+  "Pending",
   "Pipeline",
   "Settings",
   "Step",
