@@ -147,12 +147,8 @@ def _nothing_pending(two: train.Disaggregated) -> Form:
     pipeline, output = two.step(train.Pipeline(state, ()), data, settings)
     return pipeline.state, output
 
-  return Form(
-    start=lambda state, data, settings: two.start(state, data, settings).state,
-    step=step,
-    template=lambda state, data: state,
-    state=lambda carried: carried,
-    with_state=lambda carried, state: state,
+  return _carries_state(
+    lambda state, data, settings: two.start(state, data, settings).state, step
   )
 
 
@@ -161,9 +157,14 @@ def _one_mesh(step: train.Step, task: types.Task) -> Form:
     run = jax.jit(train.fused(step, task), donate_argnums=0)
   else:
     run = train.hosted(step, task)
+  return _carries_state(lambda state, data, settings: state, run)
+
+
+def _carries_state(start, step) -> Form:
+  """A run that carries a TrainState and nothing else."""
   return Form(
-    start=lambda state, data, settings: state,
-    step=run,
+    start,
+    step,
     template=lambda state, data: state,
     state=lambda carried: carried,
     with_state=lambda carried, state: state,

@@ -30,9 +30,6 @@ FLAGS = (
   "--config.mesh.data=4",
   "--config.mesh.fsdp=2",
 )
-# Fields of a record that measure the process, not the run.
-TIMING = ("seconds", "tokens_per_second", "compiles", "process_step")
-TIMING += ("wall_seconds",)
 # Compilation is most of what these tests cost.
 QUICK = "--xla_backend_optimization_level=0"
 LIMIT = 400  # seconds: a hang fails, also on a machine with much else to do
@@ -171,13 +168,6 @@ def leaves(state):
   return {jax.tree_util.keystr(path): raw(leaf) for path, leaf in found}
 
 
-def untimed(workdir):
-  return [
-    {name: x for name, x in record.items() if name not in TIMING}
-    for record in metrics.read_metrics(workdir)
-  ]
-
-
 def assert_same_within_rounding(workdir, wanted):
   """Rule 4: updates within 1e-5; here no token is a near-tie."""
   (state, step), (expected, _) = restored(workdir), restored(wanted)
@@ -186,9 +176,9 @@ def assert_same_within_rounding(workdir, wanted):
   assert found.keys() == expected.keys()
   for name, x in expected.items():
     np.testing.assert_allclose(found[name], x, rtol=0, atol=1e-5, err_msg=name)
-  records = untimed(workdir)
+  records = tiny.untimed(workdir)
   assert [r["step"] for r in records] == list(range(STEPS + 1))
-  for record, other in zip(records, untimed(wanted), strict=True):
+  for record, other in zip(records, tiny.untimed(wanted), strict=True):
     assert record == pytest.approx(other, rel=1e-4, abs=1e-5)
   texts = [
     [json.loads(x)["completion"] for x in (w / "transcripts.jsonl").open()]
@@ -259,7 +249,7 @@ def test_a_restart_goes_on_bitwise(killed, two, tmp_path):
   assert step == STEPS
   for name, x in expected.items():
     np.testing.assert_array_equal(found[name], x, err_msg=name)
-  assert untimed(workdir) == untimed(two[0])
+  assert tiny.untimed(workdir) == tiny.untimed(two[0])
   summary = json.loads((workdir / "summary.json").read_text())
   assert summary["resumed_after"] == [2]
 
@@ -299,7 +289,7 @@ def test_the_mesh_is_free_to_change(one, tmp_path, caplog):
   train.run(config, str(workdir), resume=True)
   assert "equal within rounding" in caplog.text
   assert "'data': 4, 'fsdp': 2" in caplog.text
-  assert untimed(workdir) == untimed(one)
+  assert tiny.untimed(workdir) == tiny.untimed(one)
 
 
 def test_host_verifiers_and_a_restore_by_two(tmp_path):

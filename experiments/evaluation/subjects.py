@@ -272,7 +272,8 @@ def _rebuilt(config: ConfigDict, folder: pathlib.Path, on) -> _Run:
     of = build.pretrained(config.model, on, adapters.dtype(config))
     own = build.task(config.task, of)
     network = build.network(config.model, own.vocab_size, of)
-    lm = adapters.policy(config, models.policy(network))
+    whole = models.policy(network)
+    lm = adapters.policy(config, whole)
     sizes = build.sizes(config, own)
     rules = build.rules(config, sizes)
     optimiser = build.optimiser(config)
@@ -306,7 +307,6 @@ def _rebuilt(config: ConfigDict, folder: pathlib.Path, on) -> _Run:
     slots=config.slots,
     micro_rows=config.micro_rows,
   )
-  whole = models.policy(network)
   template = adapters.with_base(template, base)
   template = forms.saved(config, own, make_step, whole, template)
   return _Run(lm, network, own, of, base, template)

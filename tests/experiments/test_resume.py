@@ -14,9 +14,6 @@ from jaxroll import checkpoint, metrics
 from jaxroll import train as train_lib
 from tests.experiments import tiny
 
-# Fields of a record that measure the process, not the run.
-TIMING = ("seconds", "tokens_per_second", "compiles", "process_step")
-TIMING += ("wall_seconds",)
 STEPS = tiny.FIELDS["steps"]
 
 
@@ -90,13 +87,6 @@ def raw_leaves(state):
   return {jax.tree_util.keystr(path): raw(leaf) for path, leaf in leaves}
 
 
-def untimed(workdir):
-  return [
-    {name: x for name, x in record.items() if name not in TIMING}
-    for record in metrics.read_metrics(workdir)
-  ]
-
-
 def assert_same_run(workdir, whole):
   state, step = state_of(workdir)
   expected, _ = state_of(whole)
@@ -104,7 +94,7 @@ def assert_same_run(workdir, whole):
   leaves, wanted = raw_leaves(state), raw_leaves(expected)
   assert leaves.keys() == wanted.keys()
   assert [name for name in leaves if leaves[name] != wanted[name]] == []
-  assert untimed(workdir) == untimed(whole)
+  assert tiny.untimed(workdir) == tiny.untimed(whole)
   name = "transcripts.jsonl"
   assert (workdir / name).read_text() == (whole / name).read_text()
   with (

@@ -8,9 +8,13 @@ import sys
 import jax
 
 from experiments.configs import quickstart
+from jaxroll import metrics
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
+# Fields of a record that measure the process, not the run.
+TIMING = ("seconds", "tokens_per_second", "compiles", "process_step")
+TIMING += ("wall_seconds",)
 # Every field that decides a number: tuning the quickstart changes no test.
 FIELDS = {
   "seed": 0,
@@ -99,3 +103,11 @@ def finished(workdir, *flags, **options) -> subprocess.CompletedProcess:
   process = launch(workdir, *flags, **options)
   assert process.returncode == 0, process.stderr
   return process
+
+
+def untimed(workdir) -> list[dict]:
+  """A run's records without what measures the process."""
+  return [
+    {name: x for name, x in record.items() if name not in TIMING}
+    for record in metrics.read_metrics(workdir)
+  ]

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from jaxroll.models import smollm2
+from experiments.planning import topologies
 
-LIBTPU = smollm2.cache_folder() / "libtpu"
+LIBTPU = topologies.libtpu_folder()
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
 @pytest.mark.skipif(
-  not LIBTPU.is_dir(),
+  not (LIBTPU / "libtpu").is_dir(),
   reason=f"no TPU compiler: pip install --target {LIBTPU} 'libtpu==0.0.42.*'",
 )
 @pytest.mark.parametrize("topology", ["v5e:2x2", "v6e:2x2"])
