@@ -27,6 +27,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 
 from jaxroll import parallel, types
+from jaxroll.models import dense as dense_lib
 from jaxroll.models.config import Config
 from jaxroll.models.experts import ExpertFfn, Routes
 from jaxroll.models.rope import rotate
@@ -49,20 +50,46 @@ def attend(q_BSHh, k_BKCh, v_BKCh, query_positions, key_positions, window=None):
   B, S, H, h = q_BSHh.shape
   K = k_BKCh.shape[1]
   q = q_BSHh.reshape(B, S, K, H // K, h)
-  scores = jnp.einsum(
-    "BSKGh,BKCh->BKGSC", q, k_BKCh, preferred_element_type=jnp.float32
-  )
   visible = key_positions[:, None, :] <= query_positions[:, :, None]
   if window is not None:
     reach = jnp.where(window > 0, window, types.EMPTY)
     back = query_positions[:, :, None] - key_positions[:, None, :]
     visible = visible & (back < reach)
-  scores = jnp.where(
-    visible[:, None, None, :, :], scores * h**-0.5, jnp.finfo(jnp.float32).min
-  )
-  weights = jax.nn.softmax(scores, axis=-1).astype(v_BKCh.dtype)
-  out = jnp.einsum("BKGSC,BKCh->BSKGh", weights, v_BKCh)
+  if S == 1:
+    out = jax.lax.platform_dependent(
+      *(q, k_BKCh, v_BKCh, visible), cpu=_attend_one, default=_attend_many
+    )
+  else:
+    out = _attend_many(q, k_BKCh, v_BKCh, visible)
   return out.reshape(B, S, H * h)
+
+
+def _attend_many(q_BSKGh, k_BKCh, v_BKCh, visible_BSC):
+  scores = jnp.einsum(
+    "BSKGh,BKCh->BKGSC", q_BSKGh, k_BKCh, preferred_element_type=jnp.float32
+  )
+  weights = _softmax(scores, visible_BSC[:, None, None], k_BKCh.shape[-1])
+  return jnp.einsum("BKGSC,BKCh->BSKGh", weights.astype(v_BKCh.dtype), v_BKCh)
+
+
+def _attend_one(q_B1KGh, k_BKCh, v_BKCh, visible_B1C):
+  """The same of one query a row, in sums instead of products.
+
+  XLA's products on CPUs are made for larger matrices: at 64 rows and 96 columns
+  of 4 heads of 64, twelve layers took 17.4 ms with them, with sums 6.3 ms.
+  """
+  q, k, v = (x.astype(jnp.float32) for x in (q_B1KGh[:, 0], k_BKCh, v_BKCh))
+  scores = jnp.sum(q[:, :, :, None, :] * k[:, :, None], axis=-1)
+  weights = _softmax(scores, visible_B1C[:, None], k_BKCh.shape[-1])
+  weights = weights.astype(v_BKCh.dtype).astype(jnp.float32)
+  out = jnp.sum(weights[..., None] * v[:, :, None], axis=3)
+  return out.astype(v_BKCh.dtype)[:, None]
+
+
+def _softmax(scores, visible, head_dim):
+  least = jnp.finfo(jnp.float32).min
+  scores = jnp.where(visible, scores * head_dim**-0.5, least)
+  return jax.nn.softmax(scores, axis=-1)
 
 
 class RMSNorm(nn.Module):
@@ -98,6 +125,7 @@ class Block(nn.Module):
       use_bias=False,
       dtype=c.dtype,
       kernel_init=nn.initializers.normal(0.02),
+      dot_general=dense_lib.dot_general,
     )
     out_init = nn.initializers.normal(0.02 * (2 * c.layers) ** -0.5)
 
