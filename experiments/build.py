@@ -271,6 +271,7 @@ def settings(config: ConfigDict, of: types.Task) -> train.Settings:
       config.temperature,
       config.top_k or None,
       config.top_p if config.top_p != 1 else None,
+      config.noise,
     ),
     rollout.stops(of.stop_tokens),
     jnp.int32(of.response_length),

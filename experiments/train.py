@@ -17,13 +17,16 @@ import jax
 from absl import flags
 
 from experiments import adapters, artifacts, build, cli, forms
-from experiments.watch import Watch
+from experiments.watch import EVALUATED, Watch
 from jaxroll import checkpoint, metrics, parallel, recipe, train
 
 _HERE = pathlib.Path(__file__).parent
 _CONFIG = cli.config_flag(str(_HERE / "configs" / "quickstart.py"))
 _WORKDIR = flags.DEFINE_string(
   "workdir", "runs/quickstart", "Where everything of the run goes."
+)
+_PROFILE = flags.DEFINE_string(
+  "profile", None, "Folder for a trace of the third step, or none."
 )
 _RESUME = flags.DEFINE_bool(
   "resume", False, "Go on with the run that the workdir holds, if any."
@@ -36,19 +39,16 @@ cli.define_processes()
 _FREE = ("steps", "checkpoint_every", "checkpoints_kept", "tensorboard", "mesh")
 _EVALUATE = 2**31 - 3  # what its random numbers are for
 _SHOWN = ("reward", "zero_variance_share", "tokens_per_second")
-_EVALUATED = (
-  "evaluation after step {}: pass@1 {eval/pass@1:.3f} +- {eval/pass@1_se:.3f}, "
-  "pass@{eval_k} {eval/pass@k:.3f} +- {eval/pass@k_se:.3f}"
-)
 
 
-def run(config, workdir: str, *, resume: bool = False) -> dict:
+def run(config, workdir, *, resume=False, profile=None) -> dict:
   """Trains by the config.
 
   Args:
     config: the fields of configs/quickstart.py.
     workdir: where everything of the run goes; empty unless `resume`.
     resume: go on with the run that it holds, if any.
+    profile: folder for a trace of the process's third step, or None.
 
   Returns:
     What summary.json holds.
@@ -122,7 +122,7 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
       jax.random.fold_in(key, _EVALUATE),
     )
     record.transcripts(number, samples)
-    progress.note(_EVALUATED.format(number, **values))
+    progress.note(EVALUATED.format(number, **values))
     return values
 
   if restored is None:
@@ -143,12 +143,13 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
     began -= values["wall_seconds"]
     skipped = values.get("skipped_nonfinite", 0)
 
-  watch = Watch(skipped)
+  watch, third = Watch(skipped), min(started + 3, config.steps)
   for number in range(started + 1, config.steps + 1):
     tick, mark = time.monotonic(), compiles.count
-    carried, output = form.step(carried, task.data, settings)
-    values = jax.device_get(output.metrics)
-    seconds = time.monotonic() - tick
+    with metrics.trace(profile if number == third else None):
+      carried, output = form.step(carried, task.data, settings)
+      values = jax.device_get(output.metrics)
+      seconds = time.monotonic() - tick
     values |= {
       "seconds": seconds,
       "tokens_per_second": values["generated_tokens"] / seconds,
@@ -165,10 +166,8 @@ def run(config, workdir: str, *, resume: bool = False) -> dict:
     if last or number % config.checkpoint_every == 0:
       record.save()
       checkpoints.save(number, form.kept(carried), about)
-  progress.close()
-  checkpoints.close()
-  writer.close()
-  compiles.close()
+  for held in (progress, checkpoints, writer, compiles):
+    held.close()
 
   summary = artifacts.finish(
     workdir,
@@ -190,7 +189,9 @@ def _accept(about, metadata, step):
 
 
 def main():
-  run(_CONFIG.value, _WORKDIR.value, resume=_RESUME.value)
+  run(
+    _CONFIG.value, _WORKDIR.value, resume=_RESUME.value, profile=_PROFILE.value
+  )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,15 @@
-"""Which steps should a person look at? Warnings, each said once."""
+"""What should a person look at? Evaluations, and warnings said once each."""
 
 from absl import logging
 
 # This share of rollouts cut off, for this many steps in a row, is no accident.
 _TRUNCATED, _STEPS = 0.9, 3
+
+
+EVALUATED = (
+  "evaluation after step {}: pass@1 {eval/pass@1:.3f} +- {eval/pass@1_se:.3f}, "
+  "pass@{eval_k} {eval/pass@k:.3f} +- {eval/pass@k_se:.3f}"
+)
 
 
 class Watch:

@@ -7,6 +7,7 @@ run: write the record of a step before its checkpoint, and `truncate` to the
 restored step before going on.
 """
 
+import contextlib
 import io
 import json
 import math
@@ -308,6 +309,20 @@ class Progress:
     if self._tty and self._width:
       self._stream.write("\n")
       self._stream.flush()
+
+
+def trace(folder: str | None):
+  """A context in which a trace is written that Perfetto and TensorBoard open.
+
+  Args:
+    folder: where to, or None for no trace.
+
+  >>> with trace(None):
+  ...   pass
+  """
+  if folder is None:
+    return contextlib.nullcontext()
+  return jax.profiler.trace(folder, create_perfetto_trace=True)
 
 
 class CompileCounter:

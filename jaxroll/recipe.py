@@ -101,7 +101,8 @@ class Recipe(NamedTuple):
     keep: what stays in baseline, loss and denominators; all must agree.
     advantage: an estimator, then transforms.
     keep_loss: what stays in loss and denominators only.
-    trust: chain, see `trust.merge`; empty: anchored at the policy itself.
+    trust: chain, see `trust.merge`; empty: anchored at the policy itself. A
+      function that looks at other rows names `group`, see `passes`.
     losses: types.Loss terms.
     reference: keep a frozen copy of the starting policy as `ref_logp`'s.
     epochs: passes over the batch. minibatches: optimiser steps a pass.
@@ -232,6 +233,43 @@ def needs(recipe: Recipe) -> frozenset[str]:
   return frozenset(named & set(types.COLUMNS))
 
 
+def passes(recipe: Recipe) -> tuple[str, ...]:
+  """The columns of log-probs that the step scores before the update.
+
+  In a single optimiser step `old_logp` equals the log-probs of the update's own
+  pass. It is scored only where somebody needs it before: any function but
+  those of trust and losses; trust that names the groups, which a micro-batch
+  divides; and an aggregate that asks for what trust makes of it.
+
+  Args:
+    recipe: checked.
+
+  Returns:
+    Those of `old_logp` and `ref_logp` that are scored.
+  """
+  named = [name for name in _SCORED if name in needs(recipe)]
+  if recipe.epochs * recipe.minibatches > 1 or "old_logp" not in named:
+    return tuple(named)
+  by_trust, by_aggregate, earlier = set(), set(), set()
+  for family, fn in functions(recipe):
+    asked = set().union(*_names(fn))
+    if family == "trust":
+      by_trust |= asked
+    elif family == "aggregate":
+      by_aggregate |= asked
+    elif family != "losses":
+      earlier |= asked
+  trust_before = by_trust & {"group", "num_groups"} or by_aggregate & set(
+    _TRUST
+  )
+  if not (
+    "old_logp" in earlier | by_aggregate
+    or ("old_logp" in by_trust and trust_before)
+  ):
+    named.remove("old_logp")
+  return tuple(named)
+
+
 def check(recipe: Recipe) -> None:
   """Refuses a recipe that cannot run, before it does.
 
@@ -313,14 +351,13 @@ def _refuse_k1(loss):
 
 def describe(recipe: Recipe) -> str:
   """What will run and which forward passes it pays for, for humans."""
-  named = needs(recipe)
   lines = [f"recipe {recipe.name}"]
   for family, fn in functions(recipe):
     lines.append(f"  {family:<10} {label(fn)}")
   if recipe.replay is not None:
     lines.append("  replay     on")
-  passes = [name for name in _SCORED if name in named]
-  lines.append(f"  scoring passes before the update: {passes or 'none'}")
+  scored = list(passes(recipe))
+  lines.append(f"  scoring passes before the update: {scored or 'none'}")
   lines.append(
     f"  optimiser steps: {recipe.epochs} epochs x {recipe.minibatches}"
   )

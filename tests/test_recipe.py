@@ -334,6 +334,54 @@ def test_describe_names_every_function_and_what_is_paid():
   assert "before the update: none" in recipe.describe(free)
 
 
+def by_group(old_logp, mask, group):
+  return trust.clip(old_logp, mask)
+
+
+def by_weight(mask, weight):
+  return mask * weight
+
+
+def of_loss(**changes):
+  return {"losses": (UNIFORM.losses[0]._replace(**changes),)}
+
+
+@pytest.mark.parametrize(
+  "changes, scored",
+  [
+    # Trust and losses alone: the update's own pass has it.
+    ({}, ()),
+    ({"trust": (trust.clip, trust.sequence_weight)}, ()),
+    (of_loss(fn=asks_for("old_logp")), ()),
+    # Several optimiser steps part the policy from the old one.
+    ({"epochs": 2}, ("old_logp",)),
+    ({"minibatches": 2}, ("old_logp",)),
+    # Before the update, or over rows that a micro-batch does not hold.
+    ({"trust": (by_group,)}, ("old_logp",)),
+    ({"trust": (trust.clip, asks_for("num_groups"))}, ("old_logp",)),
+    ({"keep": (asks_for("old_logp"),)}, ("old_logp",)),
+    ({"keep_loss": (asks_for("old_logp"),)}, ("old_logp",)),
+    ({"advantage": (asks_for("old_logp"),)}, ("old_logp",)),
+    ({"reward": (method(update=asks_for("old_logp")),)}, ("old_logp",)),
+    (of_loss(aggregate=by_weight), ("old_logp",)),
+    (of_loss(aggregate=asks_for("old_logp")), ("old_logp",)),
+    # What trust makes without old_logp is there before.
+    ({"trust": (asks_for("mask"),)} | of_loss(aggregate=by_weight), ()),
+    (
+      {"trust": (asks_for("group"),)} | of_loss(fn=asks_for("old_logp")),
+      (),
+    ),
+    # The reference is another policy.
+    ({"reference": True, "keep": (asks_for("ref_logp"),)}, ("ref_logp",)),
+  ],
+)
+def test_old_log_probs_are_scored_where_they_are_needed_before(changes, scored):
+  rules = UNIFORM._replace(**changes)
+  assert recipe.passes(rules) == scored
+  words = f"before the update: {list(scored) or 'none'}"
+  assert words in recipe.describe(rules)
+
+
 # --- strings
 
 

@@ -87,7 +87,7 @@ def generator(of: shapes.Shapes, rows: int, ragged: bool, slots: int):
     step=0,
     limit=of.new,
   )
-  settings = rollout.sampler()
+  settings = rollout.sampler(noise="icdf")
   rules = rollout.stops(shapes.stop_tokens(of) if ragged else ())
 
   @jax.jit

@@ -48,6 +48,8 @@ class Shapes(NamedTuple):
 SIZES = {
   "tiny": Shapes(4, embed=128, heads=4, kv_heads=2, ffn=512, vocab=512),
   "mid": Shapes(12, embed=512, heads=8, kv_heads=4, ffn=2048, vocab=4096),
+  # As large as SmolLM2-135M, but for an output matrix of its own.
+  "smollm2": Shapes(30, embed=576, heads=9, kv_heads=3, ffn=1536, vocab=49152),
 }
 
 

@@ -91,7 +91,7 @@ class Runner:
       micro_rows=min(of.micro_rows, of.rows),
     )
     self.settings = train.Settings(
-      rollout.sampler(),
+      rollout.sampler(noise="icdf"),
       rollout.stops(self.task.stop_tokens),
       jnp.int32(of.new),
     )

@@ -15,6 +15,8 @@ from typing import NamedTuple, Protocol
 
 import jax
 
+from jaxroll import metrics
+
 _STATUS = pathlib.Path("/proc/self/status")
 _CLEAR = pathlib.Path("/proc/self/clear_refs")
 
@@ -173,9 +175,7 @@ def compare(
     with _noted(peer, case, notes):
       notes[peer.name] = _summary(samples[peer.name]) | peer.end()
   if profile is not None:
-    with jax.profiler.trace(
-      str(pathlib.Path(profile) / case.name), create_perfetto_trace=True
-    ):
+    with metrics.trace(str(pathlib.Path(profile) / case.name)):
       case.call()
   summary = _summary(samples[""])
   flops = statistics.median(work[2:])

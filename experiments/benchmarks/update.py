@@ -107,17 +107,16 @@ def columns(of: shapes.Shapes, batch: shapes.Batch) -> dict[str, jax.Array]:
 
 
 def flops(of: shapes.Shapes, length) -> float:
-  """Of forward and backward, every row with its own prompt."""
+  """Of forward and backward, each prompt once."""
   rows = shapes.row_flops(of, length)
-  return 3 * (rows + shapes.prompt_flops(of, len(length)))
+  return 3 * (rows + shapes.prompt_flops(of, len(length) // shapes.GROUP))
 
 
 def update_products(of: shapes.Shapes, length) -> float:
-  """Seconds of the bare products of rows, in pieces of `micro_rows`."""
+  """Seconds of the bare products of rows and prompts, in pieces of a size."""
   layers, head = shapes.weights(of)
-  pieces = min(of.micro_rows, of.rows)
-  passed, read = pieces * (of.prompt + of.new), pieces * of.new
-  piece = products.seconds(of, passed, read, backward=True)
-  total = int(np.sum(length))
-  work = layers * (total + len(length) * of.prompt) + head * total
-  return piece * work / (layers * passed + head * read)
+  passed = min(of.micro_rows, of.rows) * of.new
+  piece = products.seconds(of, passed, passed, backward=True)
+  total, prompts = int(np.sum(length)), len(length) // shapes.GROUP
+  work = layers * (total + prompts * of.prompt) + head * total
+  return piece * work / ((layers + head) * passed)

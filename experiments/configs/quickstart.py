@@ -75,6 +75,7 @@ def get_config() -> ml_collections.ConfigDict:
   config.temperature = 1.0
   config.top_k = 0  # 0: off
   config.top_p = 1.0  # 1: off
+  config.noise = "gumbel"  # or icdf: faster, the more so the more tokens exist
 
   # Linear rise over warmup_steps, then linear fall to final_scale of the peak
   # at decay_steps (0: no fall).

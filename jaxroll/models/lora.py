@@ -95,12 +95,20 @@ def policy(
       _put(adapters, path, {_A: a, _B: b})
     return {"adapters": adapters}
 
+  def adapted(function):
+    """A function of the base's tree, with adapters."""
+
+    def call(params, *args):
+      tree, adapters = split(params)
+      if adapters is not None:
+        tree = _joined(tree, adapters, alpha)
+      with nn.intercept_methods(_adapted):
+        return function(tree, *args)
+
+    return call
+
   def apply(params, tokens, positions, cache=None, column=None):
-    tree, adapters = split(params)
-    if adapters is not None:
-      tree = _joined(tree, adapters, alpha)
-    with nn.intercept_methods(_adapted):
-      return base.apply(tree, tokens, positions, cache, column)
+    return adapted(base.apply)(params, tokens, positions, cache, column)
 
   def unembed(params, hidden):
     return base.unembed(split(params)[0], hidden)
@@ -113,7 +121,11 @@ def policy(
     return base.prepare(tree)
 
   _check_taken(base, kernels, rank)
-  return types.Policy(init, apply, unembed, base.init_cache, prepare)
+  after = (base.prefill, base.extend)
+  prefill, extend = (None if f is None else adapted(f) for f in after)
+  return types.Policy(
+    init, apply, unembed, base.init_cache, prepare, prefill, extend
+  )
 
 
 def merge(frozen, params, *, alpha: float):

@@ -28,6 +28,7 @@ from flax import linen as nn
 
 from jaxroll import parallel, types
 from jaxroll.models import dense as dense_lib
+from jaxroll.models import memory as memory_lib
 from jaxroll.models.config import Config
 from jaxroll.models.experts import ExpertFfn, Routes
 from jaxroll.models.rope import rotate
@@ -80,7 +81,7 @@ def _attend_one(q_B1KGh, k_BKCh, v_BKCh, visible_B1C):
   """
   q, k, v = (x.astype(jnp.float32) for x in (q_B1KGh[:, 0], k_BKCh, v_BKCh))
   scores = jnp.sum(q[:, :, :, None, :] * k[:, :, None], axis=-1)
-  weights = _softmax(scores, visible_B1C[:, None], k_BKCh.shape[-1])
+  weights = _softmax(scores, visible_B1C[:, None], q.shape[-1])
   weights = weights.astype(v_BKCh.dtype).astype(jnp.float32)
   out = jnp.sum(weights[..., None] * v[:, :, None], axis=3)
   return out.astype(v_BKCh.dtype)[:, None]
@@ -117,7 +118,10 @@ class Block(nn.Module):
   def __call__(
     self, x_BSD, positions, window=None, key_positions=None, kv=None, column=0
   ):
-    """Returns the stream and, where `kv` is given, the updated keys, values."""
+    """Returns the stream and, where `kv` is given, the updated keys, values.
+
+    `kv` is a cache, written at `column`, or for None what stands before.
+    """
     c = self.config
     B, S, _ = x_BSD.shape
     dense = functools.partial(
@@ -147,6 +151,10 @@ class Block(nn.Module):
     v = v.swapaxes(1, 2)
     if kv is None:
       key_positions = positions
+    elif column is None:
+      k, v = kv = tuple(
+        jnp.concatenate([old, new], axis=2) for old, new in zip(kv, (k, v))
+      )
     else:
       k, v = kv = tuple(
         _put(cached, new, column) for cached, new in zip(kv, (k, v))
@@ -251,14 +259,21 @@ def policy(config: Config) -> types.Policy:
     one = jnp.zeros((1, 1), jnp.int32)
     return model.init(key, one, one)["params"]
 
+  def embed(params, tokens):
+    x = jnp.take(params["embed"]["embedding"], tokens, axis=0)
+    return _by_rows(x.astype(config.dtype))
+
+  def norm(params, x):
+    last = RMSNorm(config.norm_eps)
+    return last.apply({"params": params["final_norm"]}, x)
+
   def apply(params, tokens, positions, cache=None, column=None):
     chex.assert_rank([tokens, positions], 2)
     chex.assert_equal_shape([tokens, positions])
     if cache is None:
-      params = _stacked(params)
+      params = memory_lib.stacked(params)
       return model.apply({"params": params}, tokens, positions), None
-    x = jnp.take(params["embed"]["embedding"], tokens, axis=0)
-    x = _by_rows(x.astype(config.dtype))
+    x = embed(params, tokens)
     key_positions = jax.lax.dynamic_update_slice(
       cache.positions, positions, (0, column)
     )
@@ -273,9 +288,8 @@ def policy(config: Config) -> types.Policy:
       )
       keys.append(k)
       values.append(v)
-    norm = RMSNorm(config.norm_eps)
-    x = norm.apply({"params": params["final_norm"]}, x)
-    return x, types.Cache(tuple(keys), tuple(values), key_positions)
+    cache = types.Cache(tuple(keys), tuple(values), key_positions)
+    return norm(params, x), cache
 
   def unembed(params, hidden):
     if config.tied_embedding:
@@ -302,7 +316,13 @@ def policy(config: Config) -> types.Policy:
     embed = jax.tree.map(lambda x: x.astype(config.dtype), params["embed"])
     return _unstacked(params, config) | {"embed": embed}
 
-  return types.Policy(init, apply, unembed, init_cache, prepare)
+  made = types.Policy(init, apply, unembed, init_cache, prepare)
+  if config.rope_scaling is not None and config.rope_scaling.kind == "dynamic":
+    return made  # a prompt's keys depend on the length of what follows it
+  prefill, extend = memory_lib.functions(
+    config, block, embed, norm, _REMAT[config.remat]
+  )
+  return made._replace(prefill=prefill, extend=extend)
 
 
 def routes(config: Config):
@@ -333,7 +353,7 @@ def routes(config: Config):
 
   def measure(params, tokens, positions):
     chex.assert_rank([tokens, positions], 2)
-    variables = {"params": _stacked(params)}
+    variables = {"params": memory_lib.stacked(params)}
     _, made = model.apply(variables, tokens, positions, mutable=["routes"])
     sown = made["routes"]["layers"]["experts"]  # a name's tuple of one [L, ...]
     return Routes(
@@ -353,11 +373,3 @@ def _unstacked(params, config):
     return jax.tree.map(lambda leaf: leaf[i], layers)
 
   return params | {"layers": tuple(one(i) for i in range(config.layers))}
-
-
-def _stacked(params):
-  """The inverse of `_unstacked`."""
-  layers = params["layers"]
-  if not isinstance(layers, tuple):
-    return params
-  return params | {"layers": jax.tree.map(lambda *x: jnp.stack(x), *layers)}

@@ -40,7 +40,7 @@ def bound(policy: types.Policy, mesh: Mesh | None) -> types.Policy:
 
     return call
 
-  return types.Policy(*(within(function) for function in policy))
+  return types.Policy(*(None if f is None else within(f) for f in policy))
 
 
 def _context(mesh):

@@ -10,6 +10,10 @@ after T steps, when the row has ended.
 
 One iteration: logits of every slot -> token (given or sampled) -> stop rules
 -> ended slots take new rows -> the others' tokens go through the model.
+
+Once the queue is empty and half of the slots are, the rows that still run move
+together and go on in half as many slots, and then in an eighth: the tail of a
+few long rows does not pay for slots that nobody needs.
 """
 
 from collections.abc import Callable
@@ -51,6 +55,7 @@ class State(NamedTuple):
   """What the loop carries: W slots, then the rows' buffers."""
 
   step: chex.Array
+  paid: chex.Array  # i32[], slots times iterations
   queue: Queue
   memory: Any  # of `between`
   row: chex.Array  # i32[W], R where the slot is idle
@@ -109,6 +114,34 @@ def decode(
     rows=rows,
     max_length=max_length,
   )
+  nobody = jnp.zeros((plan.slots,), bool)
+  state, _ = _refill(plan, _idle(plan, queue, memory), nobody)
+  widths = _widths(plan.slots)
+  for width, enough in zip(widths, (*widths[1:], 0)):
+    state = _narrowed(state, plan.slots, width)
+    plan = plan._replace(slots=width)
+    state = _run(plan, state, between, enough)
+  return state
+
+
+def _widths(slots: int) -> tuple[int, ...]:
+  """Numbers of slots of a decode, the later ones for its tail.
+
+  Each is a loop to compile. From 64 slots on, quarters and sixteenths as well
+  would save less than a tenth of the tail.
+  """
+  return (slots, slots // 2, slots // 8) if slots >= 16 else (slots,)
+
+
+def _run(plan: _Plan, state: State, between, enough: int) -> State:
+  """Iterates until no row waits and `enough` slots hold those that run."""
+
+  def going(s: State):
+    running = jnp.sum(s.row < plan.rows)
+    # What `between` may yet append waits too.
+    total = s.queue.total if between is None else plan.rows
+    waits = (running > 0) & (s.queue.begun < total)
+    return (running > enough) | waits
 
   def iterate(s: State) -> State:
     s, token, ended = _write(plan, s)
@@ -118,9 +151,17 @@ def decode(
     s, taken = _refill(plan, s, ended)
     return _advance(plan, s, token, taken)
 
-  nobody = jnp.zeros((plan.slots,), bool)
-  start, _ = _refill(plan, _idle(plan, queue, memory), nobody)
-  return jax.lax.while_loop(lambda s: jnp.any(s.row < rows), iterate, start)
+  return jax.lax.while_loop(going, iterate, state)
+
+
+def _narrowed(s: State, slots: int, width: int) -> State:
+  """The state in the first `width` slots, which take all that run."""
+  if width == slots:
+    return s
+  order = jnp.argsort(s.row >= s.length.shape[0], stable=True)[:width]
+  names = ("row", "t", "start", "hidden", "recent", "cache", "carries")
+  held = {name: getattr(s, name) for name in names}
+  return s._replace(**jax.tree.map(lambda x: x[order], held))
 
 
 def in_order(request: types.Request, keys) -> Queue:
@@ -143,6 +184,7 @@ def _idle(plan: _Plan, queue: Queue, memory) -> State:
   buffer = jnp.zeros((rows, plan.max_length), jnp.float32)
   return State(
     step=jnp.int32(0),
+    paid=jnp.int32(0),
     queue=queue,
     memory=memory,
     row=jnp.full((slots,), rows, jnp.int32),
@@ -176,7 +218,7 @@ def _write(plan: _Plan, s: State) -> tuple[State, chex.Array, chex.Array]:
       logits, carries["explore"]
     )
   shaped = sampling.shape_logits(logits, plan.settings)
-  token = sampling.draw(shaped, s.queue.keys[row], s.t)
+  token = sampling.draw(shaped, s.queue.keys[row], s.t, plan.settings.noise)
   is_given = s.t < request.given_length[row]
   if request.given.shape[1]:
     column = jnp.minimum(s.t, request.given.shape[1] - 1)
@@ -257,7 +299,9 @@ def _advance(plan: _Plan, s: State, token, taken) -> State:
     ring + s.step % plan.max_length,
   )
   hidden = jnp.where(taken[:, None], s.hidden, hidden[:, 0])
-  return s._replace(step=s.step + 1, hidden=hidden, cache=cache)
+  return s._replace(
+    step=s.step + 1, paid=s.paid + plan.slots, hidden=hidden, cache=cache
+  )
 
 
 def _select_rows(where, new, old):

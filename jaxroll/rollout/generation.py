@@ -17,8 +17,8 @@ class Info(NamedTuple):
 
   Attributes:
     decode_steps: i32[], iterations of the longest queue.
-    slot_steps: i32[], slots times iterations, over all queues: what was paid;
-      generated tokens / slot_steps is the share of useful work.
+    slot_steps: i32[], slots of each iteration, over all iterations and queues:
+      what was paid; generated tokens / slot_steps is the share of useful work.
   """
 
   decode_steps: chex.Array
@@ -135,14 +135,18 @@ def generate(
       slots=local_slots,
       **options,
     )
-    return written(end), end.step[None]
+    return written(end), (end.step[None], end.paid[None])
 
   if shards > 1:
     run = _over_rows(run, mesh, shards)
-  rows, steps = run(params, contexts, request, keys, settings, rules)
+  rows, cost = run(params, contexts, request, keys, settings, rules)
   rollouts = assemble(request, rows, round_index, max_length)
-  queue_slots = min(local_slots, -(-request.group.shape[0] // shards))
-  return rollouts, Info(jnp.max(steps), jnp.sum(steps) * queue_slots)
+  return rollouts, info(*cost)
+
+
+def info(steps, paid) -> Info:
+  """What the queues' iterations i32[shards] and their slots make."""
+  return Info(jnp.max(steps), jnp.sum(paid))
 
 
 def _check_shapes(contexts, request, keys):
@@ -182,9 +186,9 @@ def _over_rows(run, mesh, shards):
     most = jnp.where(padded.valid, padded.limit, 0)
     order = parallel.spread(most, shards)
     padded, keys = jax.tree.map(lambda x: x[order], (padded, keys))
-    out, steps = sharded(params, contexts, padded, keys, settings, rules)
+    out, cost = sharded(params, contexts, padded, keys, settings, rules)
     back = jnp.argsort(order)[:rows]
-    return jax.tree.map(lambda x: x[back], out), steps
+    return jax.tree.map(lambda x: x[back], out), cost
 
   return call
 

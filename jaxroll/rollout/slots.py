@@ -179,7 +179,8 @@ def generate_at_slots(
       request = request.replace(
         group=request.group + first, context=request.context + first
       )
-    return request, generation.written(end), end.memory, end.step[None]
+    cost = end.step[None], end.paid[None]
+    return request, generation.written(end), end.memory, cost
 
   if shards > 1:
     split, whole = PartitionSpec(ROW_AXES), PartitionSpec()
@@ -192,7 +193,7 @@ def generate_at_slots(
       check_vma=False,
     )
   born, limit = jnp.int32(born), jnp.minimum(jnp.int32(limit), max_length)
-  request, written, memory, steps = run(
+  request, written, memory, cost = run(
     params, start, key, settings, rules, born, limit
   )
   request = request.replace(row=jnp.arange(rows, dtype=jnp.int32))
@@ -202,9 +203,7 @@ def generate_at_slots(
     memory.outcome,
     memory.counts,
     memory.tally,
-    generation.Info(
-      jnp.max(steps), jnp.sum(steps) * min(local_slots, local_rows)
-    ),
+    generation.info(*cost),
   )
 
 

@@ -123,7 +123,7 @@ def make_step(
   scorers = {
     name: params
     for name, params in _SCORERS.items()
-    if name in recipe.needs(rules)
+    if name in recipe.passes(rules)
   }
   source = prompts_lib.source(task)
   begin = plan.make_begin(

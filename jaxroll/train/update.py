@@ -2,10 +2,18 @@
 
 Every term of the objective is `sum(weights * loss)` with weights made from the
 whole optimiser batch, so that a split into micro-batches changes nothing but
-memory. Rows without a trained token stand last, and micro-batches made of them
-alone are not computed.
+memory. Rows stand by length, the longest first and those without a trained
+token last: a micro-batch computes the columns that its rows reach, and none
+where nothing is trained.
+
+Rows share their contexts (`scoring.shares`): these are read once before the
+micro-batches, which add up the gradient of what they took from there, and it is
+pulled back through the contexts once at the end,
+
+  dL/dp = sum_b dL_b/dp + (dprefix/dp)^T sum_b dL_b/dprefix.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,7 +48,8 @@ def update(
     optimiser: optax transformation, best from `train.adamw`.
     learner: the policy's.
     rows: columns with leading axis B: those of `types.COLUMNS` that exist by
-      now, and `context` i32[B].
+      now, and `context` i32[B]. Without `old_logp` the log-probs of the only
+      optimiser step stand for it, where `recipe.passes` does not name it.
     contexts: what the rows were sampled from.
     num_groups: P.
     micro_rows: rows of one forward and backward pass; on a mesh the next
@@ -49,22 +58,26 @@ def update(
     key: for the order of mini-batches.
     mesh: rows of a micro-batch lie over its `data` and `fsdp` axes, as many
       tokens on each shard as its rows' lengths allow, see `parallel.spread`.
+      Without one, each optimiser step reads every context once if P contexts
+      and its rows are at most three quarters of the tokens of rows that each
+      have their own, and `policy` has `prefill` and `extend`.
 
   Returns:
     The new learner, and metrics: loss, kl (k3 to the ratio's anchor), entropy,
     grad_norm, clipped, the sampler's gap, optimiser_steps.
+
+  Raises:
+    ValueError: `old_logp` is missing from rows and cannot be left out.
   """
   policy = parallel.bound(policy, mesh)
-  bounds = (
-    trust.merge(
-      [recipe.call(fn, rows, num_groups=num_groups) for fn in rules.trust]
-    )
-    if rules.trust
-    else None
-  )
   rows = dict(rows)
-  if bounds is not None:
-    rows |= bounds._asdict()
+  if "old_logp" not in rows and "old_logp" in recipe.passes(rules):
+    raise ValueError(
+      f"recipe {rules.name!r} needs old_logp before the update: rows has only "
+      f"{sorted(rows)}; add it, see scoring.columns"
+    )
+  if "old_logp" in rows or not _needs_own(rules):
+    rows |= _bounds(rules, rows, num_groups=num_groups)
   size = -(-rows["group"].shape[0] // rules.minibatches)
   micro_rows = parallel.round_up(min(micro_rows, size), mesh)
   size = -(-size // micro_rows) * micro_rows
@@ -73,9 +86,10 @@ def update(
 
   def step(learner, index):
     batch = {name: jnp.take(x, index, axis=0) for name, x in rows.items()}
-    order = _trained_first(batch)
+    work = _trained_length(batch)
+    order = jnp.argsort(-work, stable=True)
     if mesh is not None:
-      order = _spread(order, batch["length"], micro_rows, mesh)
+      order = _spread(order, work, micro_rows, mesh)
     batch = {name: jnp.take(x, order, axis=0) for name, x in batch.items()}
     grads, sums = _gradients(
       rules,
@@ -101,6 +115,18 @@ def update(
   return learner, _metrics(rules, sums)
 
 
+def _needs_own(rules):
+  return any(recipe.asks(fn, "old_logp") for fn in rules.trust)
+
+
+def _bounds(rules, columns, **specials):
+  """The fields of the merged trust by name; none without a trust function."""
+  if not rules.trust:
+    return {}
+  made = [recipe.call(fn, columns, **specials) for fn in rules.trust]
+  return trust.merge(made)._asdict()
+
+
 def _orders(rows, rules, key):
   """Row order of every optimiser step; a single step keeps the batch's."""
   if rules.epochs * rules.minibatches == 1:
@@ -123,8 +149,9 @@ def _pad(rows, size):
   return padded
 
 
-def _trained_first(batch):
-  return jnp.argsort(~jnp.any(batch["mask"], axis=1), stable=True)
+def _trained_length(rows):
+  """i32[B], tokens of each row that the model has to see."""
+  return jnp.where(jnp.any(rows["mask"], axis=1), rows["length"], 0)
 
 
 def _spread(order, length, micro_rows, mesh):
@@ -147,6 +174,10 @@ def _gradients(
   mesh,
 ):
   """Gradients and sums of one optimiser step, accumulated in one scan."""
+  size, T = batch["tokens"].shape
+  widths, prefix = scoring.widths(T), None
+  if scoring.shares(policy, contexts, size, T, mesh):
+    prefix = scoring.prefixes(policy, params, contexts, micro_rows=micro_rows)
   weights = {
     f"weights.{loss.name}": recipe.call(
       loss.aggregate, batch, num_groups=num_groups
@@ -158,39 +189,64 @@ def _gradients(
     for name, x in (batch | weights).items()
   }
 
-  def objective(params, piece):
+  def objective(params, own, piece, width):
     piece = parallel.rows(piece, mesh)
-    context = piece["context"]
-    logp, entropy = scoring.token_logps(
+    logp, entropy = scoring.logps(
       policy,
       params,
-      contexts.tokens[context],
-      contexts.length[context],
-      piece["tokens"],
-      piece["length"],
+      own,
+      contexts,
+      (piece["context"], piece["tokens"], _trained_length(piece)),
       temperature,
+      width=width,
       mesh=mesh,
     )
     return _losses(rules, piece, logp, entropy)
 
-  gradient = jax.grad(objective, has_aux=True)
+  def gradient(own, piece, width):
+    both = jax.grad(objective, argnums=(0, 1), has_aux=True)
+    return both(params, own, piece, width)
+
+  def at(piece):
+    return scoring.take(prefix, piece["context"])
+
   zeros = jax.tree.map(
     lambda x: jnp.zeros(x.shape, x.dtype),
-    jax.eval_shape(gradient, params, jax.tree.map(lambda x: x[0], pieces)),
+    jax.eval_shape(
+      lambda piece: gradient(at(piece), piece, T),
+      jax.tree.map(lambda x: x[0], pieces),
+    ),
   )
+  # In float32, whatever the memory is: a context's rows are many.
+  back = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), prefix)
 
   def accumulate(total, piece):
-    grads, sums = jax.lax.cond(
-      jnp.any(piece["mask"]),
-      lambda: gradient(params, piece),
-      lambda: zeros,
+    own, longest = at(piece), jnp.max(_trained_length(piece))
+    # The switch is around the gradient: inside it all branches' residuals
+    # would be kept.
+    branches = [functools.partial(gradient, own, piece, w) for w in widths]
+    branch = 1 + scoring.narrowest(widths, longest)
+    (grads, taken), sums = jax.lax.switch(
+      jnp.where(jnp.any(piece["mask"]), branch, 0), [lambda: zeros, *branches]
     )
-    old, seen = total
+    old, back, seen = total
+    back = jax.tree.map(
+      lambda x, new: x.at[:, piece["context"]].add(new.astype(x.dtype)),
+      back,
+      taken,
+    )
     highest = jnp.maximum(seen["gap_max"], sums["gap_max"])
     seen = jax.tree.map(jnp.add, seen, sums) | {"gap_max": highest}
-    return (jax.tree.map(jnp.add, old, grads), seen), None
+    return (jax.tree.map(jnp.add, old, grads), back, seen), None
 
-  (grads, sums), _ = jax.lax.scan(accumulate, zeros, pieces)
+  (nothing, _), none = zeros
+  (grads, back, sums), _ = jax.lax.scan(
+    accumulate, (nothing, back, none), pieces
+  )
+  if prefix is not None:
+    grads = scoring.pull_back(
+      policy, params, contexts, back, grads, micro_rows=micro_rows
+    )
   return grads, sums
 
 
@@ -198,8 +254,10 @@ def _losses(rules, piece, logp, entropy):
   """The objective of a micro-batch and what is reported of it."""
   mask = piece["mask"]
   fixed = jax.lax.stop_gradient(logp)
-  columns = piece | {"logp": logp}
+  columns = {"old_logp": fixed} | piece | {"logp": logp}
   if "anchor" not in piece:
+    columns |= _bounds(rules, columns)
+  if "anchor" not in columns:
     flat = jnp.ones_like(logp)
     unbounded = types.Trust(fixed, 0 * flat, jnp.inf * flat, flat)
     columns |= unbounded._asdict()

@@ -23,6 +23,16 @@ class Policy(NamedTuple):
     init_cache: (rows, columns) -> Cache, all columns EMPTY.
     prepare: (params) -> params as a decode loop wants them (layers unstacked
       once instead of at every token); `apply` takes both.
+    prefill: None, or (params, tokens i32[P, S], positions i32[P, S]) -> hidden
+      [P, S, D], memory: a pytree [L, P, ...], all that later tokens of the
+      same text read of these.
+    extend: None, or (params, tokens i32[B, T], positions i32[B, T], memory
+      [L, B, ...], memory_positions i32[B, S]) -> hidden [B, T, D]: the tokens
+      attend to the memory and to each other.
+
+  The last two let training read a prompt once for all of its rows; both are
+  differentiable and together the same function as `apply` on [S, T]. Whoever
+  replaces `apply` replaces them too, or takes them away.
   """
 
   init: Callable
@@ -30,6 +40,8 @@ class Policy(NamedTuple):
   unembed: Callable
   init_cache: Callable
   prepare: Callable = lambda params: params
+  prefill: Callable | None = None
+  extend: Callable | None = None
 
 
 # No query is ever this late: nothing attends to padding or empty columns.

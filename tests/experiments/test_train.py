@@ -1,5 +1,6 @@
 """The binary from flags to report: files, totals, no second compile."""
 
+import gzip
 import json
 import re
 
@@ -153,6 +154,19 @@ def test_what_a_user_sees(run):
   assert not [line for line in lines if re.match(r"I\d{4} ", line)]
   tails = [line for line in lines if "fewer than 4 rows per slot" in line]
   assert len(tails) == (name == "vigor")
+
+
+def test_a_trace_of_one_step(tmp_path):
+  """Of the last, since there is no third; and the other noise of sampling."""
+  tiny.finished(
+    tmp_path,
+    f"--profile={tmp_path / 'traces'}",
+    "--config.noise=icdf",
+    "--config.steps=2",
+  )
+  (trace,) = tmp_path.glob("traces/**/perfetto_trace.json.gz")
+  events = json.loads(gzip.decompress(trace.read_bytes()))["traceEvents"]
+  assert any("while" in event.get("name", "") for event in events)
 
 
 def test_eight_devices(tmp_path):

@@ -51,6 +51,7 @@ FIELDS = {
   "temperature": 1.0,
   "top_k": 0,
   "top_p": 1.0,
+  "noise": "gumbel",
   "learning_rate": 1e-3,
   "warmup_steps": 2,
   "decay_steps": 0,

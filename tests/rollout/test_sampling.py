@@ -170,6 +170,56 @@ def test_noise_depends_on_key_and_position_alone():
   assert moved.tolist() == drawn[order].tolist()
 
 
+# --- icdf
+
+
+def uniforms(keys, position):
+  own = jax.vmap(jax.random.fold_in)(keys, position)
+  return np.asarray(jax.vmap(jax.random.uniform)(own), np.float64)
+
+
+@pytest.mark.parametrize("vocab", [3, 64, 65, 1000])
+def test_icdf_takes_the_first_token_beyond_its_number(vocab):
+  """Against sums in float64, one number for each row."""
+  rows = 4000
+  logits = 2 * jax.random.normal(jax.random.key(3), (rows, vocab))
+  cut = jax.random.bernoulli(jax.random.key(4), 0.3, logits.shape)
+  shaped = jnp.where(cut.at[:, 1].set(False), -jnp.inf, logits)
+  keys = jax.random.split(jax.random.key(5), rows)
+  position = jnp.arange(rows, dtype=jnp.int32) % 7
+  drawn = np.asarray(sampling.draw(shaped, keys, position, "icdf"))
+  upto = np.cumsum(softmax(np.asarray(shaped, np.float64)), axis=-1)
+  u = uniforms(keys, position)
+  expected = np.sum(upto <= u[:, None], axis=-1)
+  row = np.arange(rows)
+  assert np.all(np.isfinite(np.asarray(shaped)[row, drawn]))
+  # Another token only where the number lies at the edge of the right one.
+  other = np.flatnonzero(drawn != expected)
+  assert len(other) < rows / 500
+  edge = np.min(np.abs(upto[other] - u[other, None]), axis=-1)
+  assert np.all(edge < 1e-5)
+
+
+def test_icdf_at_the_ends_of_the_sum():
+  """Numbers of 0 and just below 1, where tokens without mass stand."""
+  none = -jnp.inf
+  shaped = jnp.array([[none, 0.0, none, 1.0, none]] * 2, jnp.float32)
+  ends = jnp.array([0.0, 1 - 2**-24], jnp.float32)
+  assert sampling._first_beyond(shaped, ends).tolist() == [1, 3]
+  # Thousands of small masses whose rounded sum is not the sum of the blocks.
+  wide = jnp.full((1, 5000), -7.3, jnp.float32).at[:, 4900:].set(none)
+  last = sampling._first_beyond(wide, ends[1:])
+  assert 4890 <= int(last[0]) < 4900
+
+
+def test_icdf_is_greedy_without_temperature():
+  logits = jax.random.normal(jax.random.key(6), (5, 200))
+  shaped = sampling.shape_logits(logits, rollout.sampler(0.0, noise="icdf"))
+  keys = jax.random.split(jax.random.key(7), 5)
+  drawn = sampling.draw(shaped, keys, jnp.zeros(5, jnp.int32), "icdf")
+  np.testing.assert_array_equal(drawn, jnp.argmax(logits, axis=-1))
+
+
 def test_row_keys_are_folded_identities():
   key = jax.random.key(5)
   identity = [
@@ -196,6 +246,7 @@ def test_row_keys_are_folded_identities():
     ({"top_k": 0}, "top_k=0: at least 1"),
     ({"top_p": 0.0}, r"top_p=0.0: in \(0, 1\]"),
     ({"top_p": 1.5}, "top_p=1.5"),
+    ({"noise": "cauchy"}, "noise='cauchy': must be one of"),
   ],
 )
 def test_bad_settings(setting, message):

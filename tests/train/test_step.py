@@ -243,7 +243,7 @@ def test_limits_and_temperature_compile_nothing():
   short = tiny.SETTINGS._replace(limit=jnp.int32(2))
   _, _, output = one_step(settings=short)
   assert output.rollouts.length.max() == 2
-  greedy = tiny.SETTINGS.sampler._replace(temperature=jnp.float32(0))
+  greedy = tiny.SETTINGS.sampler.replace(temperature=jnp.float32(0))
   _, _, output = one_step(settings=tiny.SETTINGS._replace(sampler=greedy))
   tokens = output.rollouts.tokens.reshape(8, 4, 6)
   np.testing.assert_array_equal(tokens, tokens[:, :1].repeat(4, axis=1))
