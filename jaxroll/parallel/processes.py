@@ -27,7 +27,10 @@ def start_processes(
   """Makes this process one of several; before the first use of a device.
 
   Without arguments the cluster tells (TPU pods, GKE, Slurm, Open MPI). CPU
-  devices talk over TCP by Gloo.
+  devices talk over TCP by Gloo, and their programs are compiled anew in every
+  process: one that XLA's CPU runtime loads from JAX's cache has lost the order
+  of its collectives, and processes wait for each other for ever (seen with jax
+  0.10.2). So this turns the cache off on CPUs.
 
   A process that dies ends the others, too: at once where a connection to it
   breaks, at the latest when it has been silent for `heartbeat_timeout`.
@@ -82,14 +85,16 @@ def start_processes(
       cluster_detection_method="deactivate",
       **timeouts,
     )
-    return
-  try:
-    jax.distributed.initialize(**timeouts)
-  except ValueError as error:
-    raise ValueError(
-      f"no cluster was found that tells where the processes are ({error}): "
-      "give coordinator, num_processes and process_id"
-    ) from error
+  else:
+    try:
+      jax.distributed.initialize(**timeouts)
+    except ValueError as error:
+      raise ValueError(
+        f"no cluster was found that tells where the processes are ({error}): "
+        "give coordinator, num_processes and process_id"
+      ) from error
+  if jax.process_count() > 1 and jax.default_backend() == "cpu":
+    jax.config.update("jax_enable_compilation_cache", False)
 
 
 def _shown(arguments):
